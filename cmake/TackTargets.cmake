@@ -1,0 +1,21 @@
+# What every target built here shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# Warnings and sanitizers for a target of ours.
+function(tack_target_options target)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow)
+    if(TACK_SANITIZE)
+        target_compile_options(${target} PRIVATE -fsanitize=${TACK_SANITIZE} -fno-omit-frame-pointer -g)
+        target_link_options(${target} PRIVATE -fsanitize=${TACK_SANITIZE})
+    endif()
+endfunction()

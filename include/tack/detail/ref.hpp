@@ -1,0 +1,76 @@
+/// Intrusive reference counting, for objects that many handles share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace tack::detail {
+
+/// Base of a shared object; starts with no reference and is destroyed with its last one,
+/// on whichever thread drops it.
+class RefCounted {
+public:
+    RefCounted() = default;
+    RefCounted(const RefCounted&) = delete;
+    RefCounted& operator=(const RefCounted&) = delete;
+
+    void acquire() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+    void release() const noexcept {
+        if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    }
+
+protected:
+    virtual ~RefCounted() = default;
+
+private:
+    mutable std::atomic<std::uint32_t> refs_{0};
+};
+
+/// A counted pointer to a RefCounted object, or null.
+template <class T>
+class Ref {
+public:
+    Ref() noexcept = default;
+    Ref(std::nullptr_t) noexcept {}
+    explicit Ref(T* object) noexcept : object_(object) {
+        if (object_) object_->acquire();
+    }
+    Ref(const Ref& other) noexcept : Ref(other.object_) {}
+    Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    template <class U>
+        requires std::is_convertible_v<U*, T*>
+    Ref(Ref<U> other) noexcept : object_(other.leak()) {}
+    Ref& operator=(Ref other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Ref() {
+        if (object_) object_->release();
+    }
+
+    T* get() const noexcept { return object_; }
+    T* operator->() const noexcept { return object_; }
+    T& operator*() const noexcept { return *object_; }
+    explicit operator bool() const noexcept { return object_ != nullptr; }
+    friend bool operator==(const Ref& a, const Ref& b) noexcept { return a.object_ == b.object_; }
+
+    /// Gives the reference away: the caller must release it. See adopt().
+    T* leak() noexcept { return std::exchange(object_, nullptr); }
+    /// Takes over a reference that leak() gave away.
+    static Ref adopt(T* object) noexcept {
+        Ref ref;
+        ref.object_ = object;
+        return ref;
+    }
+
+private:
+    T* object_ = nullptr;
+};
+
+template <class T, class... Args>
+Ref<T> make_ref(Args&&... args) {
+    return Ref<T>(new T(std::forward<Args>(args)...));
+}
+
+}  // namespace tack::detail

@@ -1,0 +1,59 @@
+/// All that a backend owes. See src/device/registry.cpp for the row that names it.
+#pragma once
+
+#include <string>
+
+#include "array/buffer.hpp"
+#include "tack/device.hpp"
+
+namespace tack {
+
+namespace kernel {
+struct Specialization;
+}
+
+/// A compiled kernel on one backend; the backend that made it knows what it is.
+struct Executable : detail::RefCounted {};
+
+/// The values of one launch: for each parameter in order an array's address followed by its
+/// extents, or a scalar's eight bytes (low bytes first, as in memory).
+struct LaunchArguments {
+    const std::uint64_t* slots;
+    bool gil_held;  // the caller holds Python's GIL and lets it be released for long work
+};
+
+/// One device. Functions throw tack::Error, never print or abort, and may be called on any thread,
+/// without the GIL or the registry's lock.
+struct Backend : detail::RefCounted {
+    Backend(std::string name_, int index_) : name(std::move(name_)), index(index_) {}
+
+    const std::string name;
+    const int index;
+
+    // memory
+    virtual BufferRef allocate(std::int64_t nbytes, bool exportable) = 0;  // uninitialised
+    /// Wraps `address`, which check_wrappable() has accepted or DLPack vouches for; the buffer is
+    /// shared from the start. Takes `hold` over only if it returns: on a throw the caller has it.
+    virtual BufferRef wrap(void* address, std::int64_t nbytes, Hold&& hold) = 0;
+    virtual MemorySpace memory_space(const void* address) const = 0;  // never reads *address
+    /// Throws value, beginning with `operation`, unless [address, address + nbytes) can be wrapped.
+    virtual void check_wrappable(const void* address, std::int64_t nbytes, bool writable,
+                                 const char* operation) const = 0;
+
+    // work: one in-order queue
+    virtual detail::Ref<Executable> compile(const kernel::Specialization& kernel) = 0;
+    virtual void launch(Executable& executable, const LaunchArguments& arguments) = 0;
+    virtual void synchronize() = 0;  // all queued work has run
+
+    // exchange
+    virtual std::int32_t dlpack_device_type() const noexcept = 0;
+
+    // optional
+    virtual std::string memory_domain() const { return name + ":" + std::to_string(index); }
+    virtual bool shares_external_context() const noexcept { return false; }
+    /// Source or assembly of a kernel, as compile() would use it: kernel.inspect().
+    virtual std::string source(const kernel::Specialization& kernel);    // default: throws runtime
+    virtual std::string assembly(const kernel::Specialization& kernel);  // default: throws runtime
+};
+
+}  // namespace tack
