@@ -11,9 +11,18 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+set(tack_warnings -Wall -Wextra -Wpedantic -Wshadow)
+# GCC 12 takes `"text" + std::to_string(n)` for an overlapping copy (its bug 105651, mended in 13).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    list(APPEND tack_warnings -Wno-restrict)
+endif()
+if(TACK_WERROR)
+    list(APPEND tack_warnings -Werror)
+endif()
+
 # Warnings and sanitizers for a target of ours.
 function(tack_target_options target)
-    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow)
+    target_compile_options(${target} PRIVATE ${tack_warnings})
     if(TACK_SANITIZE)
         target_compile_options(${target} PRIVATE -fsanitize=${TACK_SANITIZE} -fno-omit-frame-pointer -g)
         target_link_options(${target} PRIVATE -fsanitize=${TACK_SANITIZE})

@@ -41,6 +41,9 @@ protected:
 };
 using BufferRef = detail::Ref<Buffer>;
 
+/// What export_memory(), and an allocation that asks for `exportable`, throw on other backends.
+[[noreturn]] void refuse_memory_export(const Backend& backend);
+
 /// Keeps the owner of wrapped memory alive: `release(context)` runs exactly once, when the last
 /// array over the memory is dropped. Empty for a raw pointer, whose owner is the caller's matter.
 struct Hold {

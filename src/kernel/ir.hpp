@@ -1,7 +1,7 @@
 /// The program of a kernel: untyped trees, shared by both front ends.
 #pragma once
 
-#include <optional>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -48,12 +48,10 @@ struct Expr {
     std::uint8_t code = 0;
     DType dtype = DType::bool_;
     std::int32_t index = 0;
-    union {
-        std::int64_t integer = 0;
-        double number;
-    };
-    std::vector<Value> operands;
-    Location where;
+    std::int64_t integer = 0;
+    double number = 0;
+    std::vector<Value> operands = {};
+    Location where = {};
 };
 
 enum class StmtOp : std::uint8_t {
@@ -104,7 +102,7 @@ struct Routine {
 
 struct Program {
     Routine kernel;
-    std::vector<Routine> functions;
+    std::deque<Routine> functions;  // a deque: building one may begin another
 };
 
 /// "file:line:column: error: message", the line itself with a caret under the column (where the

@@ -1,0 +1,18 @@
+# Sets TACK_WITH_CLANG: whether the embedded compiler is built.
+set(TACK_WITH_CLANG ${TACK_CLANG})
+if(TACK_CLANG STREQUAL "AUTO")
+    set(TACK_WITH_CLANG OFF)
+    find_program(TACK_LLVM_CONFIG NAMES llvm-config-22 llvm-config DOC "llvm-config of LLVM 22")
+    if(TACK_LLVM_CONFIG)
+        execute_process(COMMAND ${TACK_LLVM_CONFIG} --version --libdir OUTPUT_VARIABLE llvm)
+        string(REPLACE "\n" ";" llvm "${llvm}")
+        list(POP_FRONT llvm llvm_version llvm_libdir)
+        if(llvm_version MATCHES "^22\\." AND EXISTS ${llvm_libdir}/libclangCodeGen.a)
+            set(TACK_WITH_CLANG ON)
+        endif()
+    endif()
+    if(NOT TACK_WITH_CLANG)
+        message(STATUS "LLVM and Clang 22's static libraries were not found: kernels will be "
+                       "compiled by the system's C compiler at run time")
+    endif()
+endif()

@@ -1,0 +1,492 @@
+#include "tack/array.hpp"
+
+#include <vector>
+
+#include "bindings.hpp"
+#include "element.hpp"
+#include "tack/dlpack.hpp"
+
+namespace tack::python {
+
+PyTypeObject* array_type;
+
+namespace {
+
+const Array& self_array(PyObject* self) { return *nb::inst_ptr<Array>(self); }
+
+[[noreturn]] void fail_slicing(const Array& array, nb::handle key) {
+    throw Error(ErrorKind::type, "Array[...]: " + nb::cast<std::string>(nb::repr(key)) +
+                                     " does not name one element of an array of shape " +
+                                     array.shape().to_string() +
+                                     ": arrays have no slicing. Index every axis with an int, use "
+                                     "[...] for the whole, or slice NumPy's view: a.numpy()[...]");
+}
+
+void require_writable(const Array& array, const char* operation) {
+    if (!array.writable())
+        throw Error(ErrorKind::runtime, std::string(operation) +
+                                            ": the array is read-only. Write into a copy: "
+                                            "a.copy()");
+}
+
+bool is_whole(PyObject* key) {
+    if (PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 1) key = PyTuple_GET_ITEM(key, 0);
+    return key == Py_Ellipsis;
+}
+
+// The element's offset; every axis has an index, negative ones count from the end.
+std::int64_t element_offset(const Array& array, PyObject* key) {
+    const bool is_tuple = PyTuple_Check(key);
+    const auto count = static_cast<int>(is_tuple ? PyTuple_GET_SIZE(key) : 1);
+    const Shape& shape = array.shape();
+    std::int64_t offset = 0;
+    for (int axis = 0; axis < count; ++axis) {
+        PyObject* item = is_tuple ? PyTuple_GET_ITEM(key, axis) : key;
+        if (!PyIndex_Check(item) || PyBool_Check(item)) fail_slicing(array, key);
+        const Py_ssize_t given = PyNumber_AsSsize_t(item, PyExc_IndexError);
+        if (given == -1 && PyErr_Occurred()) throw nb::python_error();
+        if (axis >= shape.ndim()) break;
+        const std::int64_t extent = shape[axis];
+        const std::int64_t index = given < 0 ? given + extent : given;
+        if (index < 0 || index >= extent)
+            throw Error(ErrorKind::index, "Array[...]: index " + std::to_string(given) +
+                                              " is out of bounds for axis " + std::to_string(axis) +
+                                              " with size " + std::to_string(extent));
+        offset = offset * extent + index;
+    }
+    if (count > shape.ndim())
+        throw Error(ErrorKind::index, "Array[...]: " + std::to_string(count) +
+                                          " indices for an array of shape " + shape.to_string());
+    if (count < shape.ndim()) fail_slicing(array, key);
+    return offset;
+}
+
+nb::object get_element(const Array& array, std::int64_t offset) {
+    const void* first = host_address(array);
+    return visit(array.dtype(),
+                 [&]<class T>(T) { return from_element(static_cast<const T*>(first)[offset]); });
+}
+
+PyObject* subscript(PyObject* self, PyObject* key) {
+    return guarded<PyObject*>(nullptr, [&] {
+        if (is_whole(key)) return nb::borrow(self).release().ptr();
+        const Array& array = self_array(self);
+        return get_element(array, element_offset(array, key)).release().ptr();
+    });
+}
+
+void assign_whole(PyObject* self, nb::handle value) {
+    Array array = self_array(self);
+    require_writable(array, "a[...] = value");
+    const bool is_number =
+        PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) || PyBool_Check(value.ptr());
+    if (!is_number) return assign_from_numpy(self, value);
+    visit(array.dtype(), [&]<class T>(T) {
+        fill_with(array, from_element(to_element<T>(value)), "a[...] = value");
+    });
+}
+
+int assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
+    return guarded<int>(-1, [&] {
+        if (!value) throw Error(ErrorKind::type, "del a[...]: elements cannot be deleted");
+        if (is_whole(key)) {
+            assign_whole(self, value);
+            return 0;
+        }
+        const Array& array = self_array(self);
+        const std::int64_t offset = element_offset(array, key);
+        require_writable(array, "a[i] = value");
+        void* first = host_address(array);
+        visit(array.dtype(),
+              [&]<class T>(T) { static_cast<T*>(first)[offset] = to_element<T>(value); });
+        return 0;
+    });
+}
+
+Py_ssize_t length(PyObject* self) {
+    return guarded<Py_ssize_t>(-1, [&]() -> Py_ssize_t {
+        const Array& array = self_array(self);
+        if (array.ndim() == 0)
+            throw Error(ErrorKind::type, "len: an array of shape () has no length");
+        return array.shape()[0];
+    });
+}
+
+// Python's sequence iterator stops at the IndexError.
+PyObject* sequence_item(PyObject* self, Py_ssize_t index) {
+    return guarded<PyObject*>(nullptr, [&] {
+        const Array& array = self_array(self);
+        if (index < 0 || index >= array.shape()[0])
+            throw Error(ErrorKind::index, "Array[...]: index out of bounds");
+        return get_element(array, index).release().ptr();
+    });
+}
+
+PyObject* iterate(PyObject* self) {
+    return guarded<PyObject*>(nullptr, [&] {
+        const Array& array = self_array(self);
+        if (array.ndim() != 1)
+            throw Error(ErrorKind::type,
+                        "iter: only arrays of one axis can be iterated over, not one of shape " +
+                            array.shape().to_string() +
+                            ". Use a.tolist(), or iterate over NumPy's view: a.numpy()");
+        return PySeqIter_New(self);
+    });
+}
+
+// The struct module's codes, as NumPy gives them for the same dtypes.
+const char* buffer_format(DType dtype) {
+    switch (dtype) {
+        case DType::bool_:
+            return "?";
+        case DType::int8:
+            return "b";
+        case DType::int16:
+            return "h";
+        case DType::int32:
+            return "i";
+        case DType::int64:
+            return sizeof(long) == 8 ? "l" : "q";
+        case DType::uint8:
+            return "B";
+        case DType::uint16:
+            return "H";
+        case DType::uint32:
+            return "I";
+        case DType::uint64:
+            return sizeof(long) == 8 ? "L" : "Q";
+        case DType::float16:
+            return "e";
+        case DType::float32:
+            return "f";
+        case DType::float64:
+            return "d";
+        case DType::bfloat16:
+            break;
+    }
+    throw Error(ErrorKind::buffer,
+                "buffer: bfloat16 has no format code. Use a.numpy() with ml_dtypes, or DLPack");
+}
+
+bool is_fortran_contiguous(const Array& array) {
+    int long_axes = 0;
+    for (std::int64_t extent : array.shape()) long_axes += extent > 1;
+    return long_axes <= 1 || array.size() == 0;
+}
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    view->obj = nullptr;
+    return guarded<int>(-1, [&] {
+        const Array& array = self_array(self);
+        const auto asks = [&](int flag) { return (flags & flag) == flag; };
+        if (asks(PyBUF_WRITABLE) && !array.writable())
+            throw Error(ErrorKind::buffer, "buffer: the array is read-only");
+        if (asks(PyBUF_F_CONTIGUOUS) && !asks(PyBUF_ANY_CONTIGUOUS) &&
+            !is_fortran_contiguous(array))
+            throw Error(ErrorKind::buffer, "buffer: the array is in C order, not Fortran's");
+        if (!on_host(array))
+            throw Error(ErrorKind::buffer, "buffer: the array is on " + array.device().to_string() +
+                                               ". Use a.numpy() for a copy on the host");
+        const char* format = asks(PyBUF_FORMAT) ? buffer_format(array.dtype()) : nullptr;
+        Py_ssize_t* strides = nullptr;
+        if (asks(PyBUF_STRIDES) && array.ndim() > 0) {
+            strides = new Py_ssize_t[static_cast<std::size_t>(array.ndim())];
+            const Shape elements = array.shape().c_strides();
+            for (int k = 0; k < array.ndim(); ++k)
+                strides[k] = elements[k] * itemsize(array.dtype());
+        }
+        view->buf = host_address(array);
+        view->len = array.nbytes();
+        view->itemsize = itemsize(array.dtype());
+        view->readonly = !array.writable();
+        view->format = const_cast<char*>(format);
+        view->ndim = asks(PyBUF_ND) ? array.ndim() : 1;
+        // The extents live in the array, which the view keeps alive.
+        static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+        view->shape =
+            asks(PyBUF_ND) && array.ndim() > 0
+                ? reinterpret_cast<Py_ssize_t*>(const_cast<std::int64_t*>(array.shape().data()))
+                : nullptr;
+        view->strides = strides;
+        view->suboffsets = nullptr;
+        view->internal = strides;
+        view->obj = Py_NewRef(self);
+        return 0;
+    });
+}
+
+void release_buffer(PyObject*, Py_buffer* view) {
+    delete[] static_cast<Py_ssize_t*>(view->internal);
+}
+
+nb::object only_element(const Array& array, const char* operation) {
+    if (array.size() != 1)
+        throw Error(ErrorKind::value, std::string(operation) + ": an array of shape " +
+                                          array.shape().to_string() +
+                                          " is not one element. Index one, or use a.tolist()");
+    nb::object element = nested_lists(array);
+    while (PyList_Check(element.ptr())) element = element[0];
+    return element;
+}
+
+nb::object item(const Array& array, const nb::args& index) {
+    if (index.size() == 0) return only_element(array, "item");
+    nb::object key = index.size() == 1 ? nb::object(index[0]) : nb::object(index);
+    if (PyTuple_Check(key.ptr()) || array.ndim() == 1)
+        return get_element(array, element_offset(array, key.ptr()));
+    // As NumPy's: one int counts through all elements in C order.
+    return get_element(array, element_offset(array.reshape({array.size()}), key.ptr()));
+}
+
+nb::object as_number(const Array& array, PyObject* (*convert)(PyObject*), const char* operation) {
+    nb::object result = nb::steal(convert(only_element(array, operation).ptr()));
+    if (!result.is_valid()) throw nb::python_error();
+    return result;
+}
+
+nb::object array_protocol(nb::handle self, nb::handle dtype, nb::handle copy) {
+    const Array& array = self_array(self.ptr());
+    if (!on_host(array))
+        throw Error(ErrorKind::type, "__array__: the array is on " + array.device().to_string() +
+                                         ". Use a.numpy() for a copy on the host");
+    nb::object view = to_numpy(self);
+    const bool must_copy = !copy.is_none() && nb::cast<bool>(nb::bool_(copy));
+    if (!dtype.is_none() && !view.attr("dtype").equal(numpy_module().attr("dtype")(dtype))) {
+        if (!copy.is_none() && !must_copy)
+            throw Error(ErrorKind::value, "__array__: " + std::string(name(array.dtype())) +
+                                              " as " + nb::cast<std::string>(nb::str(dtype)) +
+                                              " needs a copy, which copy=False forbids");
+        return view.attr("astype")(dtype);
+    }
+    return must_copy ? view.attr("copy")() : view;
+}
+
+nb::dict array_interface(const Array& array) {
+    if (!on_host(array) || array.dtype() == DType::bfloat16) {
+        PyErr_Format(PyExc_AttributeError,
+                     "Array has no __array_interface__ for device memory or bfloat16");
+        throw nb::python_error();
+    }
+    const DType dtype = array.dtype();
+    const char kind = dtype == DType::bool_        ? 'b'
+                      : is_signed_integer(dtype)   ? 'i'
+                      : is_unsigned_integer(dtype) ? 'u'
+                                                   : 'f';
+    nb::dict interface;
+    interface["version"] = 3;
+    interface["shape"] = shape_tuple(array.shape());
+    interface["typestr"] =
+        std::string(itemsize(dtype) == 1 ? "|" : "<") + kind + std::to_string(itemsize(dtype));
+    interface["data"] =
+        nb::make_tuple(reinterpret_cast<std::uintptr_t>(host_address(array)), !array.writable());
+    interface["strides"] = nb::none();
+    return interface;
+}
+
+std::string represent(const Array& array) {
+    std::string text = "tack.Array(shape=" + array.shape().to_string() +
+                       ", dtype=" + std::string(name(array.dtype())) +
+                       ", device=" + array.device().to_string();
+    if (!array.writable()) text += ", read-only";
+    text += ")";
+    if (on_host(array)) text += " " + summary(array);
+    return text;
+}
+
+nb::tuple reduce(const Array& array) {
+    if (!on_host(array))
+        throw Error(ErrorKind::type, "pickle: the array is on " + array.device().to_string() +
+                                         ". Pickle a.to_device(\"cpu\")");
+    return nb::make_tuple(
+        nb::module_::import_("tack._core").attr("_from_bytes"),
+        nb::make_tuple(nb::bytes(host_address(array), static_cast<std::size_t>(array.nbytes())),
+                       dtype_object(array.dtype()), shape_tuple(array.shape())));
+}
+
+PyObject* from_bytes(PyObject*, PyObject* arguments) {
+    return guarded<PyObject*>(nullptr, [&] {
+        const auto [bytes, dtype, shape] =
+            nb::cast<std::tuple<nb::bytes, nb::object, nb::object>>(nb::handle(arguments));
+        Array array =
+            empty(to_shape(shape, "unpickle"), to_dtype(dtype, "unpickle"), device("cpu"));
+        array.write(bytes.data(), static_cast<std::int64_t>(bytes.size()));
+        return nb::cast(std::move(array)).release().ptr();
+    });
+}
+
+PyMethodDef functions[] = {
+    {"_from_bytes", from_bytes, METH_VARARGS, "An array from its pickled elements."},
+    {},
+};
+
+PyType_Slot slots[] = {
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_mp_ass_subscript, reinterpret_cast<void*>(assign_subscript)},
+    {Py_mp_length, reinterpret_cast<void*>(length)},
+    {Py_sq_length, reinterpret_cast<void*>(length)},
+    {Py_sq_item, reinterpret_cast<void*>(sequence_item)},
+    {Py_tp_iter, reinterpret_cast<void*>(iterate)},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
+    {0, nullptr},
+};
+
+nb::object reshape(const Array& array, const nb::args& extents) {
+    nb::object shape = extents.size() == 1 ? nb::object(extents[0]) : nb::object(extents);
+    return nb::cast(array.reshape(to_shape(shape, "reshape")));
+}
+
+}  // namespace
+
+nb::tuple shape_tuple(const Shape& shape) {
+    nb::object tuple = nb::steal(PyTuple_New(shape.ndim()));
+    for (int k = 0; k < shape.ndim(); ++k)
+        PyTuple_SET_ITEM(tuple.ptr(), k, PyLong_FromLongLong(shape[k]));
+    return nb::borrow<nb::tuple>(tuple);
+}
+
+bool on_host(const Array& array) {
+    switch (dlpack_device(array).device_type) {
+        case dlpack::cpu:
+        case dlpack::cuda_host:
+        case dlpack::rocm_host:
+            return true;
+        default:
+            return false;
+    }
+}
+
+void* host_address(const Array& array) {
+    static std::uint64_t nothing;  // consumers of a view take null for a failure
+    if (array.size() == 0) return &nothing;
+    return visit(array.dtype(), [&]<class T>(T) -> void* { return const_cast<T*>(array.data<const T>()); });
+}
+
+void fill_with(Array& array, nb::handle value, const char* operation) {
+    double number = 0.0;
+    if (PyFloat_Check(value.ptr()) || !PyIndex_Check(value.ptr())) {
+        number = PyFloat_AsDouble(value.ptr());
+        if (number == -1.0 && PyErr_Occurred()) {
+            PyErr_Clear();
+            throw Error(ErrorKind::type, std::string(operation) + ": value must be a number, not " +
+                                             class_name(value));
+        }
+        return without_gil(array.nbytes(), [&] { fill(array, number); });
+    }
+    nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+    if (!integer.is_valid()) throw nb::python_error();
+    int overflow = 0;
+    const long long exact = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+    if (overflow == 0)
+        return without_gil(array.nbytes(), [&] { fill(array, std::int64_t{exact}); });
+    const unsigned long long wide = PyLong_AsUnsignedLongLong(integer.ptr());
+    if (!PyErr_Occurred())
+        return without_gil(array.nbytes(), [&] { fill(array, std::uint64_t{wide}); });
+    PyErr_Clear();
+    // Beyond every integer dtype: what a cast gives is decided by the sign and the magnitude.
+    number = PyLong_AsDouble(integer.ptr());
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        number = overflow * std::numeric_limits<double>::infinity();
+    }
+    without_gil(array.nbytes(), [&] { fill(array, number); });
+}
+
+void bind_array(nb::module_& m) {
+    auto type = nb::class_<Array>(
+        m, "Array", nb::is_final(), nb::is_weak_referenceable(), nb::type_slots(slots),
+        "C-contiguous elements of one dtype on one device.\n\n"
+        "Made by tack.array, empty, zeros, ones, full, arange, from_dlpack and array_from_ptr.\n"
+        "a[i, j] reads or writes one element of host memory, a[...] = value all of them; there is\n"
+        "no slicing. Arrays compare and hash by identity.");
+    type.attr("__module__") = "tack";
+    array_type = reinterpret_cast<PyTypeObject*>(type.ptr());
+
+    type.def_prop_ro(
+            "shape", [](const Array& a) { return shape_tuple(a.shape()); },
+            "Extents in elements, outermost first.")
+        .def_prop_ro(
+            "dtype", [](const Array& a) { return dtype_object(a.dtype()); }, "The element type.")
+        .def_prop_ro("ndim", &Array::ndim, "The number of axes.")
+        .def_prop_ro("size", &Array::size, "The number of elements.")
+        .def_prop_ro("nbytes", &Array::nbytes, "Bytes of all elements.")
+        .def_prop_ro(
+            "itemsize", [](const Array& a) { return itemsize(a.dtype()); }, "Bytes of one element.")
+        .def_prop_ro(
+            "strides", [](const Array& a) { return shape_tuple(a.shape().c_strides()); },
+            "C-contiguous strides in elements, as DLPack counts them (NumPy's are in bytes).")
+        .def_prop_ro(
+            "ptr", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.ptr()); },
+            "The address on the device, as an int; may be 0 where size is 0.")
+        .def_prop_ro("device", &Array::device, "The device that holds the elements.")
+        .def_prop_ro("writable", &Array::writable,
+                     "Whether the elements may be written through this array.")
+        .def("reshape", &reshape, nb::arg("shape"),
+             "The same memory under another shape, given as ints or as one tuple.\n\n"
+             "One extent may be -1. Raises ValueError when the sizes differ.")
+        .def(
+            "copy",
+            [](const Array& a) { return without_gil(a.nbytes(), [&] { return a.copy(); }); },
+            "New memory with the same elements on the same device, always writable.")
+        .def(
+            "to_device",
+            [](const Array& a, nb::handle name) {
+                if (name.is_none())
+                    throw Error(ErrorKind::type, "to_device: name a device, such as \"cpu\"");
+                const Device target = to_device(name, "to_device");
+                return without_gil(a.nbytes(), [&] { return a.to_device(target); });
+            },
+            nb::arg("device"), "This array if it is there already, else a copy on the device.")
+        .def(
+            "fill", [](Array& a, nb::handle value) { fill_with(a, value, "fill"); },
+            nb::arg("value"),
+            "Sets every element, converted as a kernel's cast: saturating, NaN to 0.\n\n"
+            "Raises RuntimeError for a read-only array.")
+        .def(
+            "numpy", [](nb::handle self) { return to_numpy(self); },
+            "A NumPy array over the same host memory, read-only where this array is; a copy of a\n"
+            "device's memory.\n\nRaises ImportError for bfloat16 without ml_dtypes.")
+        .def("tolist", &nested_lists, "All elements as nested lists of Python's numbers.")
+        .def("item", &item, nb::arg("index"),
+             "One element as Python's number: the only one, or the one at the index.\n\n"
+             "index: an int per axis, or one int that counts in C order.")
+        .def(
+            "export_memory", [](const Array& a) { return export_memory(a); },
+            "The device allocation as an operating system's handle, in plain values.\n\n"
+            "Raises RuntimeError on a backend that cannot, as on the CPU.")
+        .def("__array__", &array_protocol, nb::arg("dtype") = nb::none(),
+             nb::arg("copy") = nb::none(), "NumPy 2's conversion: a view unless a copy is needed.")
+        .def_prop_ro("__array_interface__", &array_interface, "NumPy's description of host memory.")
+        .def("__bool__",
+             [](const Array& a) { return nb::cast<bool>(nb::bool_(only_element(a, "bool"))); })
+        .def("__int__", [](const Array& a) { return as_number(a, PyNumber_Long, "int"); })
+        .def("__float__", [](const Array& a) { return as_number(a, PyNumber_Float, "float"); })
+        .def("__index__", [](const Array& a) { return as_number(a, PyNumber_Index, "index"); })
+        .def("__copy__", &Array::copy)
+        .def(
+            "__deepcopy__", [](const Array& a, nb::handle) { return a.copy(); }, nb::arg("memo"))
+        .def("__reduce__", &reduce)
+        .def("__repr__", &represent);
+
+    auto record = nb::class_<ExportedMemory>(
+        m, "ExportedMemory", "A device allocation as an operating system's handle.");
+    record.attr("__module__") = "tack";
+    record.def_ro("backend", &ExportedMemory::backend, "\"cuda\" or \"metal\".")
+        .def_ro("size", &ExportedMemory::size, "Bytes of the array.")
+        .def_ro("allocation_size", &ExportedMemory::allocation_size,
+                "Bytes of the allocation, rounded up by the driver.")
+        .def_ro("handle", &ExportedMemory::handle, "The handle, which the array keeps owning.")
+        .def_ro("handle_type", &ExportedMemory::handle_type,
+                "\"posix_fd\", \"win32_kmt\" or \"mtl_buffer\".")
+        .def_prop_ro(
+            "device_uuid",
+            [](const ExportedMemory& e) -> nb::object {
+                if (e.device_uuid.empty()) return nb::none();
+                return nb::bytes(e.device_uuid.data(), e.device_uuid.size());
+            },
+            "16 bytes that name the device across APIs, or None.");
+
+    if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
+}
+
+}  // namespace tack::python

@@ -1,0 +1,135 @@
+/// What the binding files share. Each file binds one topic; module.cpp calls them in order.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "tack/array.hpp"
+#include "tack/device.hpp"
+#include "tack/dtype.hpp"
+#include "tack/error.hpp"
+
+namespace tack::python {
+
+namespace nb = nanobind;
+
+void bind_errors(nb::module_& m);
+void bind_dtype(nb::module_& m);
+void bind_device(nb::module_& m);
+void bind_array(nb::module_& m);
+void bind_create(nb::module_& m);
+void bind_dlpack(nb::module_& m);
+void bind_cache(nb::module_& m);
+
+// Conversions of arguments. Each throws Error of kind type or value, or nb::python_error; the text
+// begins with `operation`.
+
+/// Tack's and NumPy's dtypes, NumPy's scalar types, Python's bool, int and float, and names.
+DType to_dtype(nb::handle object, const char* operation);
+/// None is the empty handle, which means the default device. Else a Device or a name.
+Device to_device(nb::handle object, const char* operation);
+/// An int or a sequence of ints.
+Shape to_shape(nb::handle object, const char* operation);
+/// An int, anything with __index__, or a ctypes pointer.
+void* to_address(nb::handle object, const char* operation);
+
+/// The one Python object of a dtype: tack.float32.
+nb::handle dtype_object(DType dtype);
+/// The dtype of such an object; false for any other.
+bool is_dtype_object(nb::handle object, DType& dtype) noexcept;
+
+/// tack.Array, which cannot be derived from.
+extern PyTypeObject* array_type;
+/// The array in a tack.Array, or null for any other object. Borrowed from it.
+inline Array* array_of(PyObject* object) noexcept {
+    return Py_TYPE(object) == array_type ? nb::inst_ptr<Array>(object) : nullptr;
+}
+nb::tuple shape_tuple(const Shape& shape);
+/// Whether the host may read and write the memory in place.
+bool on_host(const Array& array);
+/// The address of host memory, never null: also where the size is 0. Throws runtime for a device's.
+void* host_address(const Array& array);
+/// All elements, as `value` converts by the rules of a kernel's cast.
+void fill_with(Array& array, nb::handle value, const char* operation);
+
+/// An array over the memory of a DLPack producer or capsule, never a copy.
+Array import_dlpack(PyObject* source, const Device& device, bool writable);
+
+// numpy_bridge.cpp; NumPy is imported by the first call.
+nb::object numpy_module();
+/// The module if something has imported it already, else null.
+nb::object loaded_module(const char* name);
+/// Throws ImportError for bfloat16 without ml_dtypes.
+nb::object numpy_dtype(DType dtype);
+/// A view of host memory (read-only where the array is), a copy of a device's.
+nb::object to_numpy(nb::handle array);
+/// NumPy's assignment: a[...] = value with its broadcasting and casting.
+void assign_from_numpy(nb::handle array, nb::handle value);
+/// A new array with the elements of anything that NumPy reads.
+Array from_object(nb::handle object, nb::handle dtype, const Device& device);
+
+inline std::string class_name(nb::handle object) {
+    return nb::cast<std::string>(nb::object(object.type().attr("__name__")));
+}
+
+/// Sets the Python error of the exception being handled.
+void set_python_error() noexcept;
+/// The border of a function that Python calls without nanobind's help.
+template <class R, class Body>
+R guarded(R failure, Body&& body) noexcept {
+    try {
+        return body();
+    } catch (...) {
+        set_python_error();
+        return failure;
+    }
+}
+
+/// Lets go of the GIL around work on so many bytes that others would notice the wait.
+template <class Body>
+decltype(auto) without_gil(std::int64_t nbytes, Body&& body) {
+    constexpr std::int64_t noticeable = 1 << 20;
+    if (nbytes < noticeable) return body();
+    nb::gil_scoped_release release;
+    return body();
+}
+
+/// Calls `body` with a value of the C++ type of `dtype`.
+template <class Body>
+decltype(auto) visit(DType dtype, Body&& body) {
+    switch (dtype) {
+        case DType::bool_:
+            return body(bool{});
+        case DType::int8:
+            return body(std::int8_t{});
+        case DType::int16:
+            return body(std::int16_t{});
+        case DType::int32:
+            return body(std::int32_t{});
+        case DType::int64:
+            return body(std::int64_t{});
+        case DType::uint8:
+            return body(std::uint8_t{});
+        case DType::uint16:
+            return body(std::uint16_t{});
+        case DType::uint32:
+            return body(std::uint32_t{});
+        case DType::uint64:
+            return body(std::uint64_t{});
+        case DType::float16:
+            return body(float16{});
+        case DType::bfloat16:
+            return body(bfloat16{});
+        case DType::float32:
+            return body(float{});
+        case DType::float64:
+            break;
+    }
+    return body(double{});
+}
+
+}  // namespace tack::python

@@ -1,0 +1,379 @@
+#include "tack/dlpack.hpp"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "bindings.hpp"
+
+namespace tack::python {
+namespace {
+
+using dlpack::ManagedTensor;
+using dlpack::ManagedTensorVersioned;
+
+// The two layouts differ in where the tensor lies and in the capsule's name.
+template <class Managed>
+struct Capsule;
+template <>
+struct Capsule<ManagedTensor> {
+    static constexpr const char* name = "dltensor";
+    static constexpr const char* used = "used_dltensor";
+};
+template <>
+struct Capsule<ManagedTensorVersioned> {
+    static constexpr const char* name = "dltensor_versioned";
+    static constexpr const char* used = "used_dltensor_versioned";
+};
+
+// Made once and kept until the process ends.
+PyObject* dlpack_method;        // "__dlpack__"
+PyObject* max_version_keyword;  // ("max_version",)
+PyObject* highest_version;      // (1, 0)
+
+// export
+
+// Runs at interpreter exit too, when nothing of Python but the capsule's own functions is left.
+template <class Managed>
+void destroy_capsule(PyObject* capsule) {
+    if (!PyCapsule_IsValid(capsule, Capsule<Managed>::name)) return;  // a consumer owns the tensor
+    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
+    tensor->deleter(tensor);
+}
+
+template <class Managed>
+PyObject* new_capsule(Managed* tensor) {
+    PyObject* capsule = PyCapsule_New(tensor, Capsule<Managed>::name, destroy_capsule<Managed>);
+    if (!capsule) {
+        tensor->deleter(tensor);
+        throw nb::python_error();
+    }
+    return capsule;
+}
+
+bool wants_versioned(PyObject* max_version) {
+    if (max_version == Py_None) return false;
+    if (!PyTuple_Check(max_version) || PyTuple_GET_SIZE(max_version) != 2 ||
+        !PyLong_Check(PyTuple_GET_ITEM(max_version, 0)) ||
+        !PyLong_Check(PyTuple_GET_ITEM(max_version, 1)))
+        throw Error(ErrorKind::type,
+                    "__dlpack__: max_version must be None or a tuple of two ints, "
+                    "such as (1, 0), not " +
+                        nb::cast<std::string>(nb::repr(max_version)));
+    int overflow = 0;
+    const long major = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(max_version, 0), &overflow);
+    return overflow > 0 || major >= 1;
+}
+
+PyObject* export_capsule(const Array& array, PyObject* max_version) {
+    if (wants_versioned(max_version)) return new_capsule(to_dlpack_versioned(array));
+    return new_capsule(to_dlpack(array));
+}
+
+// Array.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)
+PyObject* array_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                       PyObject* names) {
+    return guarded<PyObject*>(nullptr, [&] {
+        if (count != 0) throw Error(ErrorKind::type, "__dlpack__: takes keyword arguments only");
+        PyObject* max_version = Py_None;
+        for (Py_ssize_t k = 0; k < (names ? PyTuple_GET_SIZE(names) : 0); ++k) {
+            PyObject* keyword = PyTuple_GET_ITEM(names, k);
+            const auto is = [&](const char* text) {
+                return PyUnicode_CompareWithASCIIString(keyword, text) == 0;
+            };
+            if (is("max_version")) {
+                max_version = arguments[k];
+            } else if (is("copy")) {
+                const int copy = PyObject_IsTrue(arguments[k]);
+                if (copy < 0) throw nb::python_error();
+                if (copy)
+                    throw Error(ErrorKind::buffer,
+                                "__dlpack__: copy=True is not offered, an export is always a view. "
+                                "Export a.copy()");
+            } else if (!is("stream") && !is("dl_device")) {
+                throw Error(ErrorKind::type, "__dlpack__: unexpected keyword argument " +
+                                                 nb::cast<std::string>(nb::repr(keyword)));
+            }
+        }
+        return export_capsule(*nb::inst_ptr<Array>(self), max_version);
+    });
+}
+
+PyObject* array_dlpack_device(PyObject* self, PyObject*) {
+    return guarded<PyObject*>(nullptr, [&] {
+        const dlpack::Device device = dlpack_device(*nb::inst_ptr<Array>(self));
+        return nb::make_tuple(device.device_type, device.device_id).release().ptr();
+    });
+}
+
+// import
+
+// The producer's deleter may need the interpreter, on whichever thread the last array is dropped.
+// Once the interpreter is closing there is no safe way in, and the tensor is left to the process.
+template <class Managed>
+void delete_with_gil(Managed* tensor) noexcept {
+    if (!tensor->deleter || !Py_IsInitialized()) return;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    tensor->deleter(tensor);
+    PyErr_Restore(type, value, traceback);
+    PyGILState_Release(state);
+}
+
+// Stands for the producer's tensor in libtack, which knows nothing of the GIL.
+template <class Managed>
+struct Proxy : Managed {
+    explicit Proxy(Managed* tensor) : Managed(*tensor) {
+        this->manager_ctx = tensor;
+        this->deleter = [](Managed* self) {
+            auto* original = static_cast<Managed*>(self->manager_ctx);
+            delete static_cast<Proxy*>(self);
+            delete_with_gil(original);
+        };
+    }
+};
+
+constexpr bool is_foreign_major(const ManagedTensor&) { return false; }
+bool is_foreign_major(const ManagedTensorVersioned& tensor) { return tensor.version.major > 1; }
+
+template <class Managed>
+Array adopt(PyObject* capsule, const Device& device, bool writable) {
+    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
+    if (is_foreign_major(*tensor)) {
+        // All that may be done with it is to call its deleter, which libtack does as it refuses.
+        PyCapsule_SetName(capsule, Capsule<Managed>::used);
+        return from_dlpack(tensor, device, writable);
+    }
+    auto proxy = std::make_unique<Proxy<Managed>>(tensor);
+    Array array = from_dlpack(static_cast<Managed*>(proxy.get()), device, writable);
+    proxy.release();
+    PyCapsule_SetName(capsule, Capsule<Managed>::used);
+    return array;
+}
+
+// An exporter that refuses writable access is read-only, though a legacy capsule cannot say so.
+bool buffer_is_read_only(PyObject* source) {
+    if (!PyObject_CheckBuffer(source)) return false;
+    Py_buffer view;
+    if (PyObject_GetBuffer(source, &view, PyBUF_FULL) != 0) {
+        PyErr_Clear();
+        return true;
+    }
+    PyBuffer_Release(&view);
+    return false;
+}
+
+nb::object request_capsule(PyObject* source) {
+    if (PyCapsule_CheckExact(source)) return nb::borrow(source);
+    PyObject* arguments[] = {source, highest_version};
+    PyObject* capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, max_version_keyword);
+    if (capsule) return nb::steal(capsule);
+    nb::python_error first;
+    if (first.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method))
+        throw Error(ErrorKind::type, "from_dlpack: " + class_name(source) +
+                                         " has no __dlpack__ method and is no capsule. Use "
+                                         "tack.array() for a copy of what NumPy reads");
+    if (!first.matches(PyExc_TypeError)) throw first;
+    // The producer predates DLPack 1.0, whose keyword it does not know.
+    capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, nullptr);
+    if (capsule) return nb::steal(capsule);
+    nb::python_error second;
+    PyException_SetCause(second.value().ptr(), first.value().inc_ref().ptr());
+    throw second;
+}
+
+[[noreturn]] void fail_capsule(nb::handle capsule) {
+    if (!PyCapsule_CheckExact(capsule.ptr()))
+        throw Error(ErrorKind::type, "from_dlpack: __dlpack__ returned " + class_name(capsule) +
+                                         " instead of a capsule");
+    const char* name = PyCapsule_GetName(capsule.ptr());
+    const std::string text = name ? name : "without a name";
+    throw Error(ErrorKind::value,
+                text.starts_with("used_dltensor")
+                    ? "from_dlpack: the capsule has been consumed already (it is named '" + text +
+                          "'). Ask the producer for another"
+                    : "from_dlpack: a capsule named '" + text +
+                          "' holds no DLPack tensor (expected dltensor or dltensor_versioned)");
+}
+
+}  // namespace
+
+Array import_dlpack(PyObject* source, const Device& device, bool writable) {
+    nb::object capsule = request_capsule(source);
+    if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensorVersioned>::name))
+        return adopt<ManagedTensorVersioned>(capsule.ptr(), device, writable);
+    if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensor>::name))
+        return adopt<ManagedTensor>(capsule.ptr(), device,
+                                    writable && !buffer_is_read_only(source));
+    fail_capsule(capsule);
+}
+
+namespace {
+
+// Copies elements in C order from any strides; returns where the next ones go.
+char* gather(char* target, const char* source, const dlpack::Tensor& tensor, std::int64_t itemsize,
+             int axis) {
+    if (axis == tensor.ndim) {
+        std::memcpy(target, source, static_cast<std::size_t>(itemsize));
+        return target + itemsize;
+    }
+    for (std::int64_t k = 0; k < tensor.shape[axis]; ++k)
+        target = gather(target, source + k * tensor.strides[axis] * itemsize, tensor, itemsize,
+                        axis + 1);
+    return target;
+}
+
+template <class Managed>
+Array copy_tensor(PyObject* capsule, const Device& device) {
+    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
+    if (is_foreign_major(*tensor)) return adopt<Managed>(capsule, device, true);
+    dlpack::Tensor source = tensor->dl_tensor;
+    const std::int32_t type = source.device.device_type;
+    if (type != dlpack::cpu && type != dlpack::cuda_host && type != dlpack::rocm_host)
+        throw Error(
+            ErrorKind::runtime,
+            "from_dlpack: copy=True takes host memory, not a tensor of DLPack device type " +
+                std::to_string(type) +
+                ". Import it where it is and copy: from_dlpack(x).to_device(...)");
+
+    // A contiguous stand-in lets libtack judge the dtype and shape; its elements are never read.
+    Managed stand_in = *tensor;
+    alignas(16) static char no_elements[16];
+    stand_in.deleter = nullptr;
+    stand_in.dl_tensor.device = {dlpack::cpu, 0};
+    if (source.data) stand_in.dl_tensor.data = no_elements;
+    stand_in.dl_tensor.strides = nullptr;
+    stand_in.dl_tensor.byte_offset = 0;
+    const Device host = tack::device("cpu");
+    const Array layout = from_dlpack(&stand_in, host);
+
+    Array copy = empty(layout.shape(), layout.dtype(), host);
+    const auto* first = static_cast<const char*>(source.data) + source.byte_offset;
+    auto* target = static_cast<char*>(host_address(copy));
+    without_gil(copy.nbytes(), [&] {
+        if (copy.size() == 0) return;
+        if (source.strides)
+            gather(target, first, source, itemsize(copy.dtype()), 0);
+        else
+            std::memcpy(target, first, static_cast<std::size_t>(copy.nbytes()));
+    });
+    return copy.to_device(device ? device : default_device());
+}
+
+Array import_copy(PyObject* source, const Device& device) {
+    nb::object numpy = loaded_module("numpy");
+    if (numpy.is_valid() && nb::isinstance(nb::handle(source), numpy.attr("ndarray")))
+        return from_object(source, nb::none(), device);
+    // Letting go of the capsule unconsumed makes it call the producer's deleter.
+    nb::object capsule = request_capsule(source);
+    if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensorVersioned>::name))
+        return copy_tensor<ManagedTensorVersioned>(capsule.ptr(), device);
+    if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensor>::name))
+        return copy_tensor<ManagedTensor>(capsule.ptr(), device);
+    fail_capsule(capsule);
+}
+
+// from_dlpack(source, /, *, device=None, copy=False)
+PyObject* from_dlpack_function(PyObject*, PyObject* const* arguments, Py_ssize_t count,
+                               PyObject* names) {
+    return guarded<PyObject*>(nullptr, [&] {
+        if (count != 1)
+            throw Error(ErrorKind::type,
+                        "from_dlpack: takes one positional argument, not " + std::to_string(count));
+        Device device;
+        bool copy = false;
+        for (Py_ssize_t k = 0; k < (names ? PyTuple_GET_SIZE(names) : 0); ++k) {
+            PyObject* keyword = PyTuple_GET_ITEM(names, k);
+            PyObject* value = arguments[count + k];
+            if (PyUnicode_CompareWithASCIIString(keyword, "device") == 0) {
+                device = to_device(value, "from_dlpack");
+            } else if (PyUnicode_CompareWithASCIIString(keyword, "copy") == 0) {
+                const int truth = PyObject_IsTrue(value);
+                if (truth < 0) throw nb::python_error();
+                copy = truth != 0;
+            } else {
+                throw Error(ErrorKind::type, "from_dlpack: unexpected keyword argument " +
+                                                 nb::cast<std::string>(nb::repr(keyword)));
+            }
+        }
+        Array array =
+            copy ? import_copy(arguments[0], device) : import_dlpack(arguments[0], device, true);
+        return nb::cast(std::move(array)).release().ptr();
+    });
+}
+
+template <class F>
+PyCFunction as_method(F* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef functions[] = {
+    {"from_dlpack", as_method(from_dlpack_function), METH_FASTCALL | METH_KEYWORDS,
+     "from_dlpack($module, source, /, *, device=None, copy=False)\n--\n\n"
+     "An array over another library's memory, without a copy unless copy=True.\n\n"
+     "source: an object with __dlpack__, or a capsule. device: where to import; by default the\n"
+     "default device where it can wrap the tensor, else the tensor's own. The array is writable\n"
+     "unless the producer says otherwise. copy=True copies any host tensor to device= or the\n"
+     "default device.\n"
+     "Raises NonContiguousError for strides other than C order; ValueError for a consumed capsule\n"
+     "and for null or misaligned data; TypeError for a dtype that Tack does not have and for an\n"
+     "object that does not speak DLPack; RuntimeError for a device that cannot wrap the tensor."},
+    {},
+};
+
+PyMethodDef array_dlpack_definition = {
+    "__dlpack__", as_method(array_dlpack), METH_FASTCALL | METH_KEYWORDS,
+    "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+    "A DLPack capsule over the array's memory, which stays alive until the consumer is done.\n\n"
+    "max_version: (1, 0) and above give a versioned capsule, which says whether the array is\n"
+    "read-only. stream and dl_device are accepted and not used: all work on the array has run.\n"
+    "Raises BufferError for copy=True."};
+PyMethodDef array_device_definition = {"__dlpack_device__", array_dlpack_device, METH_NOARGS,
+                                       "__dlpack_device__($self, /)\n--\n\n"
+                                       "The DLPack device type and the device's index."};
+
+void add_method(nb::handle type, PyMethodDef& definition) {
+    nb::object method =
+        nb::steal(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &definition));
+    if (!method.is_valid()) throw nb::python_error();
+    type.attr(definition.ml_name) = method;
+}
+
+PyObject* checked(PyObject* object) {
+    if (!object) throw nb::python_error();
+    return object;
+}
+
+}  // namespace
+
+void bind_dlpack(nb::module_& m) {
+    dlpack_method = checked(PyUnicode_InternFromString("__dlpack__"));
+    max_version_keyword =
+        checked(PyTuple_Pack(1, nb::steal(PyUnicode_InternFromString("max_version")).ptr()));
+    highest_version = nb::make_tuple(1, 0).release().ptr();
+
+    const nb::handle type(reinterpret_cast<PyObject*>(array_type));
+    add_method(type, array_dlpack_definition);
+    add_method(type, array_device_definition);
+    if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
+    m.def(
+        "array_to_dlpack",
+        [](const Array& array, nb::handle max_version) {
+            return nb::steal(export_capsule(array, max_version.ptr()));
+        },
+        nb::arg("array"), nb::arg("max_version") = nb::none(),
+        "A DLPack capsule over the array's memory; what Array.__dlpack__ returns.");
+    m.def(
+        "dlpack_to_array",
+        [](nb::handle source, bool writable, nb::handle device) {
+            return import_dlpack(source.ptr(), to_device(device, "dlpack_to_array"), writable);
+        },
+        nb::arg("source"), nb::arg("writable") = true, nb::arg("device") = nb::none(),
+        "An array over the memory of a DLPack producer or capsule, never a copy.\n\n"
+        "writable: False makes the array read-only whatever the producer says.");
+    m.def("live_exports", &live_exports,
+          "How many exported tensors have not been given back through their deleter.");
+}
+
+}  // namespace tack::python

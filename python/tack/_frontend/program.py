@@ -1,0 +1,64 @@
+"""A kernel and the device functions it calls, as one program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import _core
+from .statements import Routine
+
+
+@dataclass
+class DeviceFunction:
+    handle: int
+    parameters: tuple[str, ...]
+    effects: bool  # whether it stores to memory
+    returns: bool  # whether it has a value
+
+
+class Program:
+    """What the routines of one program share while it is built."""
+
+    def __init__(self, source):
+        self.builder = _core.ProgramBuilder(source.name)
+        self.used = {}
+        self._functions = {}
+        self._active = []
+        self._source = source
+
+    def build(self):
+        Routine(self, self._source, is_kernel=True).translate()
+        return self.builder.finish()
+
+    def device_function(self, func, caller, node):
+        """The function in the program, translated at its first use."""
+        if func in self._active:
+            cycle = [*self._active[self._active.index(func) :], func]
+            caller.fail(
+                node,
+                f"recursion: {' -> '.join(f.__name__ for f in cycle)}; "
+                "device functions are inlined, so write a loop",
+            )
+        if func not in self._functions:
+            self._active.append(func)
+            source = func._source
+            handle = self.builder.begin_function(source.name, list(source.parameters))
+            routine = Routine(self, source, is_kernel=False)
+            routine.translate()
+            self.builder.end_function()
+            self._active.pop()
+            self._functions[func] = DeviceFunction(
+                handle, source.parameters, routine.effects, routine.returns
+            )
+        return self._functions[func]
+
+
+def build_program(source):
+    """Returns the program of a kernel and the places of what it captured.
+
+    Each place is (dict of globals, name) or (cell, None). A mistake in the kernel or in a device
+    function raises CompileError with its location.
+    """
+    program = Program(source)
+    built = program.build()
+    return built, list(program.used.values())

@@ -1,0 +1,57 @@
+"""The text of a function, as it was when the function was decorated."""
+
+from __future__ import annotations
+
+import linecache
+
+_VARIADIC_OR_RESUMABLE = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # CO_* of inspect
+
+
+class Source:
+    """Cheap to make: it keeps the file's lines and parses none of them."""
+
+    def __init__(self, function):
+        code = function.__code__
+        self.function = function
+        self.name = code.co_name
+        self.file = code.co_filename
+        self.line = code.co_firstlineno
+        self.parameters = code.co_varnames[: code.co_argcount]
+        linecache.checkcache(self.file)
+        self._lines = linecache.getlines(self.file, function.__globals__)
+
+    def refused_signature(self):
+        """Whether the language refuses the function whatever its body is."""
+        function, code = self.function, self.function.__code__
+        return bool(
+            code.co_flags & _VARIADIC_OR_RESUMABLE
+            or code.co_kwonlyargcount
+            or function.__defaults__
+            or self.name == "<lambda>"
+            or self.parameters[:1] in (("self",), ("cls",))
+        )
+
+    def text(self):
+        """The lines of the function, its decorators included; empty where there is no source."""
+        import inspect
+        import tokenize
+
+        lines = self._lines[self.line - 1 :]
+        try:
+            return "".join(inspect.getblock(lines)) if lines else ""
+        except (SyntaxError, tokenize.TokenError):
+            return ""
+
+    def parse(self, text):
+        """The function's ast node with the file's line numbers; None where `text` is not it."""
+        import ast
+
+        indented = text[:1] in (" ", "\t")
+        try:
+            tree = ast.parse("if 1:\n" + text if indented else text)
+        except SyntaxError:
+            return None
+        node = tree.body[0].body[0] if indented else tree.body[0]
+        ast.increment_lineno(tree, self.line - 1 - indented)
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        return node if is_function and node.name == self.name else None

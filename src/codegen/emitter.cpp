@@ -1,0 +1,526 @@
+#include "codegen/emitter.hpp"
+
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+
+namespace tack::codegen {
+
+using ir::Expr;
+using ir::Op;
+using ir::Stmt;
+using ir::StmtOp;
+using ir::Value;
+using kernel::Type;
+using kernel::Weak;
+
+namespace {
+
+// Nanoseconds of one operation in vectorised code on a current processor; only the order of
+// magnitude matters, which decides between one thread and several.
+constexpr double memory_cost = 0.02;
+constexpr double arithmetic_cost = 0.01;
+constexpr double division_cost = 0.2;
+constexpr double function_cost = 4;
+constexpr double branch_cost = 0.5;
+
+/// Names are the user's, and may hold any letter of Unicode.
+std::string ascii(const std::string& name) {
+    std::string out;
+    for (const char c : name)
+        out += std::isalnum(static_cast<unsigned char>(c)) && static_cast<signed char>(c) > 0 ? c
+                                                                                              : '_';
+    return out;
+}
+
+std::string type_of(DType d) { return std::string(type_name(d)); }
+
+bool is_half(DType d) { return d == DType::float16 || d == DType::bfloat16; }
+
+/// The dtype that operations on `d` are computed in before they are rounded to it.
+DType computed(DType d) { return is_half(d) ? DType::float32 : d; }
+
+std::string number_text(double value, DType d) {
+    const bool single = d == DType::float32;
+    if (std::isnan(value)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+    if (std::isinf(value))
+        return std::string(value < 0 ? "(-" : "(") + (single ? "__builtin_inff())" : "__builtin_inf())");
+    char text[40];
+    std::snprintf(text, sizeof text, "%a", single ? static_cast<float>(value) : value);
+    std::string out(text);
+    if (single) out += "f";
+    return value < 0 || out[0] == '-' ? "(" + out + ")" : out;
+}
+
+std::string integer_text(std::int64_t value, DType d) {
+    if (d == DType::uint64) return std::to_string(static_cast<std::uint64_t>(value)) + "ull";
+    if (value == INT64_MIN) return "(-9223372036854775807ll - 1)";
+    std::string out = std::to_string(value);
+    if (d == DType::int64) out += "ll";
+    return value < 0 ? "(" + out + ")" : out;
+}
+
+}  // namespace
+
+std::string function_name(const kernel::Specialization& spec, std::int32_t instance) {
+    const auto& routine = spec.routine(spec.instances[static_cast<std::size_t>(instance)]);
+    return "f" + std::to_string(instance) + "_" + ascii(routine.name);
+}
+
+Emitter::Emitter(const kernel::Specialization& spec, const kernel::Instance& instance,
+                 Helpers& helpers)
+    : spec_(spec), instance_(instance), routine_(spec.routine(instance)), helpers_(helpers) {}
+
+std::string Emitter::local_name(std::int32_t local) const {
+    return "v" + std::to_string(local) + "_" + ascii(routine_.locals[static_cast<std::size_t>(local)]);
+}
+
+std::string Emitter::parameter_name(std::int32_t parameter) const {
+    return "p" + std::to_string(parameter) + "_" +
+           ascii(routine_.parameters[static_cast<std::size_t>(parameter)].name);
+}
+
+std::string Emitter::extent_name(std::int32_t parameter, int axis) const {
+    return parameter_name(parameter) + "_n" + std::to_string(axis);
+}
+
+std::string Emitter::pointer_type(const kernel::ParameterType& parameter) const {
+    const bool is_const = !spec_.access[static_cast<std::size_t>(parameter.array)].stores;
+    const DType d = parameter.type.dtype;
+    return (is_const ? "const " : "") + (d == DType::bool_ ? "u8" : type_of(d)) +
+           (spec_.no_alias ? " *restrict " : " *");
+}
+
+std::string Emitter::signature(std::int32_t instance) const {
+    std::string out = "static " + (instance_.result.known ? type_of(instance_.result.dtype) : "void") +
+                      " " + function_name(spec_, instance) + "(";
+    for (std::size_t k = 0; k < instance_.parameters.size(); ++k) {
+        const auto& p = instance_.parameters[k];
+        const auto index = static_cast<std::int32_t>(k);
+        if (k) out += ", ";
+        out += (p.is_array ? pointer_type(p) : type_of(p.type.dtype) + " ") + parameter_name(index);
+        for (int axis = 0; axis < p.ndim; ++axis) out += ", i64 " + extent_name(index, axis);
+    }
+    return out + (instance_.parameters.empty() ? "void)" : ")");
+}
+
+std::string Emitter::function(std::int32_t instance) {
+    const std::string body = statements(routine_.body, 1);
+    std::string out = signature(instance) + " {\n";
+    for (const std::int32_t local : uses.locals)
+        out += "    " + type_of(instance_.locals[static_cast<std::size_t>(local)].dtype) + " " +
+               local_name(local) + " = 0;\n";
+    return out + body + "}\n";
+}
+
+// statements
+
+std::string Emitter::statements(std::span<const Stmt> block, int depth) {
+    const std::string before = std::move(out_);
+    out_.clear();
+    for (const Stmt& s : block) statement(s, depth);
+    std::string written = std::move(out_);
+    out_ = before;
+    return written;
+}
+
+void Emitter::line(int depth, const std::string& text) {
+    out_.append(static_cast<std::size_t>(depth) * 4, ' ');
+    out_ += text + "\n";
+}
+
+void Emitter::statement(const Stmt& s, int depth) {
+    switch (s.op) {
+        case StmtOp::assign: {
+            uses.locals.insert(s.index);
+            const DType d = instance_.locals[static_cast<std::size_t>(s.index)].dtype;
+            line(depth, local_name(s.index) + " = " + as(s.operands[0], d) + ";");
+            break;
+        }
+        case StmtOp::store: {
+            const auto& p = instance_.parameters[static_cast<std::size_t>(s.index)];
+            cost += memory_cost;
+            line(depth, element(s.index, s.operands.data()) + " = " +
+                            as(s.operands.back(), p.type.dtype) + ";");
+            break;
+        }
+        case StmtOp::evaluate: line(depth, "(void)" + expr(s.operands[0]) + ";"); break;
+        case StmtOp::for_range: range_loop(s, depth); break;
+        case StmtOp::while_loop: {
+            const double before = cost;
+            line(depth, "while (" + truth(s.operands[0]) + ") {");
+            out_ += statements(s.body, depth + 1);
+            line(depth, "}");
+            cost = before + (cost - before + branch_cost) * unknown_passes;
+            break;
+        }
+        case StmtOp::if_else:
+            cost += branch_cost;
+            line(depth, "if (" + truth(s.operands[0]) + ") {");
+            out_ += statements(s.body, depth + 1);
+            if (!s.otherwise.empty()) {
+                line(depth, "} else {");
+                out_ += statements(s.otherwise, depth + 1);
+            }
+            line(depth, "}");
+            break;
+        case StmtOp::break_loop: line(depth, "break;"); break;
+        case StmtOp::continue_loop: line(depth, "continue;"); break;
+        case StmtOp::return_value:
+            line(depth, s.operands.empty()
+                            ? "return;"
+                            : "return " + as(s.operands[0], instance_.result.dtype) + ";");
+            break;
+        case StmtOp::parallel: break;  // the dialect's
+    }
+}
+
+void Emitter::range_loop(const Stmt& s, int depth) {
+    // Counted by passes taken from the bounds once, as Python does, so that the body may assign
+    // the variable and no bound can overflow.
+    const std::int32_t variable = static_cast<std::int32_t>(s.locals[0]);
+    const std::string counter = local_name(variable) + "_k";
+    const ir::Range& r = s.ranges[0];
+    const DType d = instance_.locals[static_cast<std::size_t>(variable)].dtype;
+    const Expr& step = routine_[r.step];
+    uses.locals.insert(variable);
+    const double before = cost;
+    line(depth, "{");
+    if (step.op == Op::literal_int && (step.integer == 1 || step.integer == -1)) {
+        const bool up = step.integer == 1;
+        line(depth + 1, "const i64 " + counter + "_stop = " + as_index(r.stop) + ";");
+        line(depth + 1, "for (i64 " + counter + " = " + as_index(r.start) + "; " + counter +
+                            (up ? " < " : " > ") + counter + "_stop; " + (up ? "++" : "--") +
+                            counter + ") {");
+        line(depth + 2, local_name(variable) + " = " + convert(counter, DType::int64, d) + ";");
+    } else {
+        line(depth + 1, "const i64 " + counter + "_start = " + as_index(r.start) + ", " + counter +
+                            "_step = " + as_index(r.step) + ";");
+        line(depth + 1, "const i64 " + counter + "_trips = " + helpers_.trips() + "(" + counter +
+                            "_start, " + as_index(r.stop) + ", " + counter + "_step);");
+        line(depth + 1, "for (i64 " + counter + " = 0; " + counter + " < " + counter +
+                            "_trips; ++" + counter + ") {");
+        line(depth + 2, local_name(variable) + " = " +
+                            convert("(" + counter + "_start + " + counter + " * " + counter + "_step)",
+                                    DType::int64, d) +
+                            ";");
+    }
+    out_ += statements(s.body, depth + 2);
+    line(depth + 1, "}");
+    line(depth, "}");
+    const Expr& start = routine_[r.start];
+    const Expr& stop = routine_[r.stop];
+    double passes = unknown_passes;
+    if (start.op == Op::literal_int && stop.op == Op::literal_int && step.op == Op::literal_int)
+        passes = std::max(0.0, std::ceil(static_cast<double>(stop.integer - start.integer) /
+                                         static_cast<double>(step.integer)));
+    cost = before + (cost - before) * passes + arithmetic_cost;
+}
+
+// expressions
+
+std::string Emitter::as(Value value, DType dtype) {
+    const Expr& e = routine_[value];
+    if (e.op == Op::literal_bool || e.op == Op::literal_int || e.op == Op::literal_uint ||
+        e.op == Op::literal_float)
+        return literal(e, dtype);
+    return convert(expr(value), dtype_of(value), dtype);
+}
+
+std::string Emitter::literal(const Expr& e, DType dtype) const {
+    if (dtype == DType::bool_)
+        return (e.op == Op::literal_float ? e.number != 0 : e.integer != 0) ? "(b8)1" : "(b8)0";
+    const bool is_unsigned = e.op == Op::literal_uint;
+    const double number = e.op == Op::literal_float ? e.number
+                          : is_unsigned ? static_cast<double>(static_cast<std::uint64_t>(e.integer))
+                                        : static_cast<double>(e.integer);
+    switch (dtype) {
+        case DType::float64:
+        case DType::float32: return number_text(number, dtype);
+        case DType::float16: return "(f16)" + number_text(number, DType::float64);
+        case DType::bfloat16: return "(bf16)" + std::to_string(bfloat16(number).bits);
+        default: break;
+    }
+    if (e.op != Op::literal_float) {
+        const std::string text = integer_text(e.integer, is_unsigned ? DType::uint64 : dtype);
+        return itemsize(dtype) < 4 || is_unsigned ? "(" + type_of(dtype) + ")" + text : text;
+    }
+    // A float literal converted to an integer saturates, as every conversion does.
+    double low = 0;
+    double high = std::ldexp(1.0, static_cast<int>(itemsize(dtype)) * 8);
+    if (is_signed_integer(dtype)) {
+        high /= 2;
+        low = -high;
+    }
+    if (std::isnan(number)) return "(" + type_of(dtype) + ")0";
+    if (number <= low)
+        return "(" + type_of(dtype) + ")" +
+               integer_text(is_signed_integer(dtype) ? static_cast<std::int64_t>(low) : 0,
+                            DType::int64);
+    const std::uint64_t bits = number >= high
+                                   ? ~std::uint64_t{0} >> (64 - static_cast<int>(itemsize(dtype)) * 8 +
+                                                           (is_signed_integer(dtype) ? 1 : 0))
+                               : number < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(number))
+                                            : static_cast<std::uint64_t>(number);
+    return "(" + type_of(dtype) + ")" +
+           integer_text(static_cast<std::int64_t>(bits),
+                        dtype == DType::uint64 ? dtype : DType::int64);
+}
+
+std::string Emitter::convert(std::string text, DType from, DType to) {
+    if (from == to) return text;
+    if (from == DType::bfloat16)
+        return convert(helpers_.bfloat16_to_float32() + "(" + text + ")", DType::float32, to);
+    if (to == DType::bool_) return "((b8)(" + text + " != 0))";
+    if (from == DType::float16 && !is_floating(to))
+        return convert("(f32)" + text, DType::float32, to);
+    if (is_floating(from) && is_integer(to)) return helpers_.saturate(from, to) + "(" + text + ")";
+    if (to == DType::bfloat16) {
+        const DType wide = from == DType::float16 || from == DType::float32 ? DType::float32
+                                                                            : DType::float64;
+        return helpers_.bfloat16_from(wide) + "(" + convert(text, from, wide) + ")";
+    }
+    // Through double, which rounds no integer that float16 can tell from its neighbours.
+    if (to == DType::float16 && !is_floating(from)) text = "(f64)" + text;
+    return "(" + type_of(to) + ")" + text;
+}
+
+std::string Emitter::truth(Value value) { return as(value, DType::bool_); }
+
+std::string Emitter::element(std::int32_t array, const Value* indices) {
+    const auto& p = instance_.parameters[static_cast<std::size_t>(array)];
+    uses.parameters.insert(array);
+    if (p.ndim == 0) return "*" + parameter_name(array);
+    std::string index = as_index(indices[0]);
+    for (int axis = 1; axis < p.ndim; ++axis) {
+        uses.extents.insert({array, axis});
+        index = "(" + index + " * " + extent_name(array, axis) + " + " + as_index(indices[axis]) + ")";
+    }
+    return parameter_name(array) + "[" + index + "]";
+}
+
+std::string Emitter::expr(Value value) {
+    const Expr& e = routine_[value];
+    const DType result = dtype_of(value);
+    switch (e.op) {
+        case Op::literal_bool:
+        case Op::literal_int:
+        case Op::literal_uint:
+        case Op::literal_float: return literal(e, result);
+        case Op::local: uses.locals.insert(e.index); return local_name(e.index);
+        case Op::parameter: uses.parameters.insert(e.index); return parameter_name(e.index);
+        case Op::load:
+            cost += memory_cost;
+            return result == DType::bool_ ? "(" + element(e.index, e.operands.data()) + " != 0)"
+                                          : element(e.index, e.operands.data());
+        case Op::extent: {
+            const int ndim = instance_.parameters[static_cast<std::size_t>(e.index)].ndim;
+            const int axis = static_cast<int>(e.integer < 0 ? e.integer + ndim : e.integer);
+            uses.extents.insert({e.index, axis});
+            return extent_name(e.index, axis);
+        }
+        case Op::size: {
+            const int ndim = instance_.parameters[static_cast<std::size_t>(e.index)].ndim;
+            std::string out = "1ll";
+            for (int axis = 0; axis < ndim; ++axis) {
+                uses.extents.insert({e.index, axis});
+                out = axis ? out + " * " + extent_name(e.index, axis) : extent_name(e.index, axis);
+            }
+            return ndim > 1 ? "(" + out + ")" : out;
+        }
+        case Op::unary: return unary(e, result);
+        case Op::binary: return binary(e, result);
+        case Op::compare: return compare(e);
+        case Op::logical_and: return "(" + truth(e.operands[0]) + " && " + truth(e.operands[1]) + ")";
+        case Op::logical_or: return "(" + truth(e.operands[0]) + " || " + truth(e.operands[1]) + ")";
+        case Op::select:
+            return "(" + truth(e.operands[0]) + " ? " + as(e.operands[1], result) + " : " +
+                   as(e.operands[2], result) + ")";
+        case Op::cast: return as(e.operands[0], e.dtype);
+        case Op::math: return math(e, result);
+        case Op::call: return call(value, e);
+        case Op::atomic:
+            cost += 10;
+            return helpers_.atomic(static_cast<ir::Atomic>(e.code), result) + "(&" +
+                   element(e.index, e.operands.data()) + ", " + as(e.operands.back(), result) + ")";
+    }
+    return {};
+}
+
+std::string Emitter::unary(const Expr& e, DType result) {
+    const auto op = static_cast<ir::Unary>(e.code);
+    const Value operand = e.operands[0];
+    cost += arithmetic_cost;
+    if (op == ir::Unary::logical_not) return "(!" + truth(operand) + ")";
+    if (op == ir::Unary::positive) return as(operand, result);
+    if (result == DType::bool_)  // ~ and abs
+        return op == ir::Unary::invert ? "(!" + truth(operand) + ")" : truth(operand);
+    const DType wide = computed(result);
+    const std::string x = as(operand, wide);
+    std::string out;
+    if (op == ir::Unary::invert) {
+        out = "~" + x;
+    } else if (op == ir::Unary::negative) {
+        out = "-" + x;
+    } else if (is_floating(wide)) {
+        out = std::string(wide == DType::float32 ? "__builtin_fabsf(" : "__builtin_fabs(") + x + ")";
+    } else {
+        out = is_unsigned_integer(wide) ? x : helpers_.absolute(wide) + "(" + x + ")";
+    }
+    if (itemsize(result) < 4 && !is_half(result)) return "(" + type_of(result) + ")(" + out + ")";
+    return convert("(" + out + ")", wide, result);
+}
+
+std::string Emitter::binary(const Expr& e, DType result) {
+    const auto op = static_cast<ir::Binary>(e.code);
+    if (op == ir::Binary::power) return power(e, result);
+    const DType wide = computed(result);
+    const std::string a = as(e.operands[0], wide);
+    const std::string b = as(e.operands[1], wide);
+    const auto called = [&](const std::string& function) {
+        cost += division_cost;
+        return convert(function + "(" + a + ", " + b + ")", wide, result);
+    };
+    const char* symbol = "";
+    switch (op) {
+        // NumPy's + and * of booleans are or and and.
+        case ir::Binary::add: symbol = result == DType::bool_ ? "|" : "+"; break;
+        case ir::Binary::multiply: symbol = result == DType::bool_ ? "&" : "*"; break;
+        case ir::Binary::subtract: symbol = "-"; break;
+        case ir::Binary::divide:
+            cost += division_cost;
+            symbol = "/";
+            break;
+        case ir::Binary::bit_and: symbol = "&"; break;
+        case ir::Binary::bit_or: symbol = "|"; break;
+        case ir::Binary::bit_xor: symbol = "^"; break;
+        case ir::Binary::floor_divide: return called(helpers_.floor_divide(wide));
+        case ir::Binary::remainder: return called(helpers_.remainder(wide));
+        case ir::Binary::shift_left:
+        case ir::Binary::shift_right:
+            return called(helpers_.shift(op == ir::Binary::shift_left, wide));
+        case ir::Binary::minimum:
+        case ir::Binary::maximum:
+            return called(helpers_.extremum(op == ir::Binary::maximum, wide));
+        case ir::Binary::power: break;
+    }
+    cost += arithmetic_cost;
+    const std::string out = "(" + a + " " + symbol + " " + b + ")";
+    // C computes small integers as int; back to their width, where they wrap.
+    if (itemsize(result) < 4 && !is_half(result)) return "(" + type_of(result) + ")" + out;
+    return convert(out, wide, result);
+}
+
+std::string Emitter::power(const Expr& e, DType result) {
+    const DType wide = computed(result);
+    const Expr& exponent = routine_[e.operands[1]];
+    const bool literal_exponent =
+        exponent.op == Op::literal_int || exponent.op == Op::literal_float;
+    const double n = exponent.op == Op::literal_float ? exponent.number
+                                                      : static_cast<double>(exponent.integer);
+    const std::string base = as(e.operands[0], wide);
+    if (literal_exponent && n == 2) {
+        cost += arithmetic_cost;
+        return convert(helpers_.square(wide) + "(" + base + ")", wide, result);
+    }
+    if (!is_floating(wide)) {
+        cost += function_cost;
+        return helpers_.power(wide) + "(" + base + ", " + as(e.operands[1], wide) + ")";
+    }
+    // The exponents that NumPy computes otherwise than by pow().
+    if (literal_exponent && n == 1) return convert(base, wide, result);
+    if (literal_exponent && n == 0.5) {
+        cost += division_cost;
+        return convert(helpers_.math(ir::Math::sqrt, wide) + "(" + base + ")", wide, result);
+    }
+    if (literal_exponent && n == -1) {
+        cost += division_cost;
+        return convert("(1 / " + base + ")", wide, result);
+    }
+    cost += function_cost;
+    return convert(helpers_.math_power(wide) + "(" + base + ", " + as(e.operands[1], wide) + ")",
+                   wide, result);
+}
+
+std::string Emitter::compare(const Expr& e) {
+    static constexpr const char* symbols[] = {"==", "!=", "<", "<=", ">", ">="};
+    constexpr ir::Compare mirrored[] = {ir::Compare::equal,         ir::Compare::not_equal,
+                                        ir::Compare::greater,       ir::Compare::greater_equal,
+                                        ir::Compare::less,          ir::Compare::less_equal};
+    const Type a = instance_.exprs[static_cast<std::size_t>(e.operands[0])];
+    const Type b = instance_.exprs[static_cast<std::size_t>(e.operands[1])];
+    const auto op = static_cast<ir::Compare>(e.code);
+    cost += arithmetic_cost;
+    DType common = kernel::promote(a, b).dtype;
+    if (!is_floating(a.dtype) && !is_floating(b.dtype)) {
+        // Integers compare by value: what a weak number meets need not have room for it.
+        const bool a_unsigned = a.dtype == DType::uint64;
+        const bool b_unsigned = b.dtype == DType::uint64;
+        if (a_unsigned != b_unsigned) {
+            const Value s = e.operands[a_unsigned ? 1 : 0];
+            const Value u = e.operands[a_unsigned ? 0 : 1];
+            const Expr& literal_operand = routine_[s];
+            const bool positive = !is_signed_integer(dtype_of(s)) ||
+                                  (literal_operand.op == Op::literal_int && literal_operand.integer >= 0);
+            if (!positive)
+                return helpers_.compare_mixed(a_unsigned ? mirrored[e.code] : op) + "(" +
+                       as(s, DType::int64) + ", " + as(u, DType::uint64) + ")";
+            common = DType::uint64;
+        } else if (!a_unsigned && (a.weak != Weak::none || b.weak != Weak::none)) {
+            const Expr& l = routine_[e.operands[a.weak != Weak::none ? 0 : 1]];
+            const DType other = (a.weak != Weak::none ? b : a).dtype;
+            common = l.op == Op::literal_int && is_integer(other) &&
+                             kernel::fits(other, l.integer, false)
+                         ? other
+                         : DType::int64;
+        }
+    }
+    const DType wide = computed(common);
+    return "(" + convert(as(e.operands[0], common), common, wide) + " " + symbols[e.code] + " " +
+           convert(as(e.operands[1], common), common, wide) + ")";
+}
+
+std::string Emitter::math(const Expr& e, DType result) {
+    const auto function = static_cast<ir::Math>(e.code);
+    DType operand = result;
+    if (result == DType::bool_) {  // isnan and the like
+        const DType d = dtype_of(e.operands[0]);
+        operand = is_floating(d) ? d : DType::float64;
+    }
+    const DType wide = computed(operand);
+    const bool cheap = function == ir::Math::floor || function == ir::Math::ceil ||
+                       function == ir::Math::trunc || function == ir::Math::copysign ||
+                       result == DType::bool_;
+    cost += cheap ? arithmetic_cost : function == ir::Math::sqrt ? division_cost : function_cost;
+    std::string out = helpers_.math(function, wide) + "(";
+    for (std::size_t k = 0; k < e.operands.size(); ++k)
+        out += (k ? ", " : "") + as(e.operands[k], wide);
+    out += ")";
+    if (result == DType::bool_) return "((b8)(" + out + " != 0))";
+    return convert(out, wide, result);
+}
+
+std::string Emitter::call(Value value, const Expr& e) {
+    const std::int32_t callee = instance_.callees[static_cast<std::size_t>(value)];
+    const auto& parameters = spec_.instances[static_cast<std::size_t>(callee)].parameters;
+    uses.callees.insert(callee);
+    cost += function_cost;
+    std::string out = function_name(spec_, callee) + "(";
+    for (std::size_t k = 0; k < e.operands.size(); ++k) {
+        if (k) out += ", ";
+        if (!parameters[k].is_array) {
+            out += as(e.operands[k], parameters[k].type.dtype);
+            continue;
+        }
+        const std::int32_t array = routine_[e.operands[k]].index;
+        uses.parameters.insert(array);
+        out += parameter_name(array);
+        for (int axis = 0; axis < parameters[k].ndim; ++axis) {
+            uses.extents.insert({array, axis});
+            out += ", " + extent_name(array, axis);
+        }
+    }
+    return out + ")";
+}
+
+}  // namespace tack::codegen

@@ -1,0 +1,76 @@
+/// From typed programs to source of the C family.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "codegen/helpers.hpp"
+#include "kernel/specialization.hpp"
+
+namespace tack::codegen {
+
+/// Writes one instance's statements and expressions. What frames them - how the kernel is entered
+/// and its parallel loops are run - is the dialect's.
+class Emitter {
+public:
+    Emitter(const kernel::Specialization& spec, const kernel::Instance& instance, Helpers& helpers);
+
+    /// The statements, indented by `depth` levels.
+    std::string statements(std::span<const ir::Stmt> block, int depth);
+    /// An expression of the given type.
+    std::string as(ir::Value value, DType dtype);
+    std::string as_index(ir::Value value) { return as(value, DType::int64); }
+    /// The function of a device function's instance: declaration, then body.
+    std::string signature(std::int32_t instance) const;
+    std::string function(std::int32_t instance);
+
+    std::string local_name(std::int32_t local) const;
+    std::string parameter_name(std::int32_t parameter) const;
+    std::string extent_name(std::int32_t parameter, int axis) const;
+    /// "f32 *" for an array's pointer; `restrict` where nothing that is stored to overlaps.
+    std::string pointer_type(const kernel::ParameterType& parameter) const;
+
+    /// What the code written so far uses, for the dialect to declare.
+    struct Uses {
+        std::set<std::int32_t> locals;
+        std::set<std::int32_t> parameters;  // arrays' addresses and scalars' values
+        std::set<std::pair<std::int32_t, int>> extents;
+        std::set<std::int32_t> callees;
+    };
+    Uses uses;
+    /// Estimated nanoseconds of one pass over the code written so far; loops whose passes are not
+    /// known count as `unknown_passes`.
+    double cost = 0;
+    static constexpr double unknown_passes = 100;
+
+private:
+    void statement(const ir::Stmt& s, int depth);
+    void line(int depth, const std::string& text);
+    void range_loop(const ir::Stmt& s, int depth);
+    std::string expr(ir::Value value);
+    std::string literal(const ir::Expr& e, DType dtype) const;
+    std::string binary(const ir::Expr& e, DType result);
+    std::string power(const ir::Expr& e, DType result);
+    std::string unary(const ir::Expr& e, DType result);
+    std::string compare(const ir::Expr& e);
+    std::string math(const ir::Expr& e, DType result);
+    std::string call(ir::Value value, const ir::Expr& e);
+    std::string element(std::int32_t array, const ir::Value* indices);
+    std::string convert(std::string text, DType from, DType to);
+    std::string truth(ir::Value value);
+
+    DType dtype_of(ir::Value v) const {
+        return instance_.exprs[static_cast<std::size_t>(v)].dtype;
+    }
+
+    const kernel::Specialization& spec_;
+    const kernel::Instance& instance_;
+    const ir::Routine& routine_;
+    Helpers& helpers_;
+    std::string out_;
+};
+
+/// The name of a device function's instance in generated code.
+std::string function_name(const kernel::Specialization& spec, std::int32_t instance);
+
+}  // namespace tack::codegen

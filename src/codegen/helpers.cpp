@@ -1,0 +1,319 @@
+#include "codegen/helpers.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tack::codegen {
+
+namespace {
+
+int bits(DType d) { return static_cast<int>(itemsize(d)) * 8; }
+
+/// Replaces each $name of `text` by the value beside it.
+std::string fill_in(std::string text,
+                    std::initializer_list<std::pair<std::string_view, std::string>> values) {
+    for (const auto& [key, value] : values)
+        for (std::size_t at = text.find(key); at != std::string::npos;
+             at = text.find(key, at + value.size()))
+            text.replace(at, key.size(), value);
+    return text;
+}
+
+std::string suffixed(const char* name, DType dtype) {
+    return std::string("tack_") + name + "_" + std::string(type_name(dtype));
+}
+
+std::string unsigned_name(DType d) { return "u" + std::to_string(bits(d)); }
+
+/// The largest value of an integer dtype, as an unsigned literal.
+std::string highest(DType d) {
+    const int value_bits = bits(d) - (is_signed_integer(d) ? 1 : 0);
+    return std::to_string(~std::uint64_t{0} >> (64 - value_bits)) + "ull";
+}
+
+/// 2 to the power of `exponent`, as a literal of the floating type.
+std::string power_of_two(int exponent, DType d) {
+    return "0x1p" + std::to_string(exponent) + (d == DType::float32 ? "f" : "");
+}
+
+const char* float_suffix(DType d) { return d == DType::float32 ? "f" : ""; }
+
+}  // namespace
+
+std::string_view type_name(DType dtype) {
+    constexpr std::array<std::string_view, dtype_count> names = {
+        "b8", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+    return names[static_cast<std::size_t>(dtype)];
+}
+
+std::string Helpers::add(std::string name, const std::string& source) {
+    if (std::find(names_.begin(), names_.end(), name) == names_.end()) {
+        text_ += fill_in(source, {{"$name", name}});
+        names_.push_back(name);
+    }
+    return name;
+}
+
+std::string Helpers::floor_divide(DType d) {
+    const std::string t(type_name(d));
+    if (is_floating(d))
+        return add(suffixed("floordiv", d), fill_in(R"(
+static inline $t $name($t a, $t b) {
+    if (b == 0) return a / b;
+    $t r = __builtin_fmod$s(a, b), q = (a - r) / b;
+    if (r != 0 && (b < 0) != (r < 0)) q -= 1;
+    if (q == 0) return __builtin_copysign$s(0, a / b);
+    $t f = __builtin_floor$s(q);
+    return q - f > ($t)0.5 ? f + 1 : f;
+}
+)",
+                                                    {{"$t", t}, {"$s", float_suffix(d)}}));
+    // Up to 32 bits a double's quotient is exact enough to floor, and it vectorises.
+    const char* source = bits(d) <= 32 ? R"(
+static inline $t $name($t a, $t b) {
+    return b == 0 ? ($t)0 : ($t)(i64)__builtin_floor((f64)a / (f64)b);
+}
+)"
+                         : is_signed_integer(d) ? R"(
+static inline $t $name($t a, $t b) {
+    if (b == 0) return 0;
+    if (b == -1) return -a;
+    $t q = a / b;
+    return q - (q * b != a && (a < 0) != (b < 0));
+}
+)"
+                                                : R"(
+static inline $t $name($t a, $t b) { return b == 0 ? 0 : a / b; }
+)";
+    return add(suffixed("floordiv", d), fill_in(source, {{"$t", t}}));
+}
+
+std::string Helpers::remainder(DType d) {
+    const std::string t(type_name(d));
+    if (is_floating(d))
+        return add(suffixed("mod", d), fill_in(R"(
+static inline $t $name($t a, $t b) {
+    $t r = __builtin_fmod$s(a, b);
+    if (b == 0) return r;
+    if (r == 0) return __builtin_copysign$s(0, b);
+    return (b < 0) != (r < 0) ? r + b : r;
+}
+)",
+                                               {{"$t", t}, {"$s", float_suffix(d)}}));
+    return add(suffixed("mod", d), fill_in(R"(
+static inline $t $name($t a, $t b) { return b == 0 ? ($t)0 : ($t)(a - ($t)($divide(a, b) * b)); }
+)",
+                                           {{"$t", t}, {"$divide", floor_divide(d)}}));
+}
+
+std::string Helpers::shift(bool left, DType d) {
+    const std::string t(type_name(d));
+    const char* source = left ? R"(
+static inline $t $name($t a, $t n) { return ($u)n >= $bits ? ($t)0 : ($t)(($w)a << ($u)n); }
+)"
+                         : is_signed_integer(d) ? R"(
+static inline $t $name($t a, $t n) { return ($t)(a >> (($u)n >= $bits ? $bits - 1 : ($u)n)); }
+)"
+                                                : R"(
+static inline $t $name($t a, $t n) { return n >= $bits ? ($t)0 : ($t)(a >> n); }
+)";
+    return add(suffixed(left ? "shl" : "shr", d),
+               fill_in(source, {{"$t", t},
+                                {"$u", unsigned_name(d)},
+                                {"$w", bits(d) == 64 ? "u64" : "u32"},
+                                {"$bits", std::to_string(bits(d))}}));
+}
+
+std::string Helpers::power(DType d) {
+    const bool is_signed = is_signed_integer(d);
+    return add(suffixed("pow", d),
+               fill_in(R"(
+static inline $t $name($t a, $t n) {
+    $negative$t r = 1;
+    for ($u e = ($u)n; e; e = ($u)(e >> 1)) {
+        if (e & 1) r = ($t)(r * a);
+        a = ($t)(a * a);
+    }
+    return r;
+}
+)",
+                       {{"$negative", is_signed ? "if (n < 0) return a == 1 ? 1 : a != -1 ? 0 : n "
+                                                  "& 1 ? -1 : 1;\n    "
+                                                : ""},
+                        {"$t", std::string(type_name(d))},
+                        {"$u", unsigned_name(d)}}));
+}
+
+std::string Helpers::square(DType d) {
+    return add(suffixed("square", d), fill_in("\nstatic inline $t $name($t a) { return a * a; }\n",
+                                              {{"$t", std::string(type_name(d))}}));
+}
+
+std::string Helpers::extremum(bool maximum, DType d) {
+    return add(suffixed(maximum ? "max" : "min", d),
+               fill_in("\nstatic inline $t $name($t a, $t b) { return a $op b$nan ? a : b; }\n",
+                       {{"$t", std::string(type_name(d))},
+                        {"$op", maximum ? ">" : "<"},
+                        {"$nan", is_floating(d) ? " || a != a" : ""}}));
+}
+
+std::string Helpers::absolute(DType d) {
+    return add(suffixed("abs", d),
+               fill_in("\nstatic inline $t $name($t a) { return a < 0 ? ($t)-a : a; }\n",
+                       {{"$t", std::string(type_name(d))}}));
+}
+
+std::string Helpers::saturate(DType from, DType to) {
+    const int value_bits = bits(to) - (is_signed_integer(to) ? 1 : 0);
+    return add("tack_" + std::string(type_name(from)) + "_to_" + std::string(type_name(to)),
+               fill_in(R"(
+static inline $t $name($f a) {
+    if (a >= $above) return ($t)$highest;
+    return a > $below ? ($t)a : a <= $below ? ($t)$lowest : ($t)0;
+}
+)",
+                       {{"$t", std::string(type_name(to))},
+                        {"$f", std::string(type_name(from))},
+                        {"$above", power_of_two(value_bits, from)},
+                        {"$below", is_signed_integer(to) ? "-" + power_of_two(value_bits, from)
+                                                         : "-" + power_of_two(0, from)},
+                        {"$highest", highest(to)},
+                        {"$lowest", is_signed_integer(to) ? "(" + highest(to) + " + 1)" : "0"}}));
+}
+
+std::string Helpers::bfloat16_to_float32() {
+    return add("tack_bf16_to_f32", R"(
+static inline f32 $name(bf16 a) {
+    u32 b = (u32)a << 16;
+    f32 r;
+    __builtin_memcpy(&r, &b, 4);
+    return r;
+}
+)");
+}
+
+std::string Helpers::bfloat16_from(DType from) {
+    // By integers: the processor's own instruction flushes denormals to zero.
+    const std::string narrow = add("tack_f32_to_bf16", R"(
+static inline bf16 $name(f32 a) {
+    u32 b;
+    __builtin_memcpy(&b, &a, 4);
+    u32 rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+    return (bf16)(a != a ? (b >> 16) | 0x40 : rounded);
+}
+)");
+    if (from == DType::float32) return narrow;
+    // Rounding to odd in between makes the second rounding the only one that counts.
+    return add("tack_f64_to_bf16", fill_in(R"(
+static inline bf16 $name(f64 a) {
+    f32 f = (f32)a;
+    u32 b;
+    __builtin_memcpy(&b, &f, 4);
+    f64 back = (f64)f, size = back < 0 ? -back : back, exact = a < 0 ? -a : a;
+    if (size != exact && !(b & 1)) b = size > exact ? b - 1 : size < exact ? b + 1 : b;
+    __builtin_memcpy(&f, &b, 4);
+    return $narrow(f);
+}
+)",
+                                           {{"$narrow", narrow}}));
+}
+
+std::string Helpers::compare_mixed(ir::Compare op) {
+    struct Row {
+        const char* name;
+        const char* expression;
+    };
+    constexpr std::array<Row, 6> rows = {{{"eq", "a >= 0 && (u64)a == b"},
+                                          {"ne", "a < 0 || (u64)a != b"},
+                                          {"lt", "a < 0 || (u64)a < b"},
+                                          {"le", "a < 0 || (u64)a <= b"},
+                                          {"gt", "a >= 0 && (u64)a > b"},
+                                          {"ge", "a >= 0 && (u64)a >= b"}}};
+    const Row& row = rows[static_cast<std::size_t>(op)];
+    return add(std::string("tack_") + row.name + "_i64_u64",
+               fill_in("\nstatic inline b8 $name(i64 a, u64 b) { return $e; }\n",
+                       {{"$e", row.expression}}));
+}
+
+std::string Helpers::trips() {
+    return add("tack_trips", R"(
+static inline i64 $name(i64 start, i64 stop, i64 step) {
+    if (step > 0) return start < stop ? (i64)(((u64)stop - (u64)start - 1) / (u64)step + 1) : 0;
+    if (step < 0) return start > stop ? (i64)(((u64)start - (u64)stop - 1) / -(u64)step + 1) : 0;
+    return 0;
+}
+)");
+}
+
+std::string Helpers::atomic(ir::Atomic op, DType d) {
+    constexpr std::array<const char*, 3> names = {"atomic_add", "atomic_min", "atomic_max"};
+    const std::string combine = op == ir::Atomic::add
+                                    ? "old + value"
+                                    : extremum(op == ir::Atomic::maximum, d) + "(old, value)";
+    // Compared as bits, so that a NaN in the cell does not make the loop endless.
+    return add(suffixed(names[static_cast<std::size_t>(op)], d), fill_in(R"(
+static inline $t $name($t *cell, $t value) {
+    $u seen = __atomic_load_n(($u *)cell, __ATOMIC_RELAXED), wanted;
+    $t old, sum;
+    do {
+        __builtin_memcpy(&old, &seen, sizeof old);
+        sum = $combine;
+        __builtin_memcpy(&wanted, &sum, sizeof sum);
+    } while (!__atomic_compare_exchange_n(($u *)cell, &seen, wanted, 0, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    return old;
+}
+)",
+                                                                        {{"$combine", combine},
+                                                                         {"$t", std::string(type_name(d))},
+                                                                         {"$u", unsigned_name(d)}}));
+}
+
+std::string Helpers::math(ir::Math function, DType d) {
+    const std::string name(ir::name(function));
+    const char* s = float_suffix(d);
+    switch (function) {
+        // The compiler's own, which become instructions.
+        case ir::Math::ceil:
+        case ir::Math::copysign:
+        case ir::Math::floor:
+        case ir::Math::fmod:
+        case ir::Math::sqrt:
+        case ir::Math::trunc: return "__builtin_" + name + s;
+        case ir::Math::isfinite:
+        case ir::Math::isinf:
+        case ir::Math::isnan: return "__builtin_" + name;
+        default: break;
+    }
+    const bool binary = function == ir::Math::atan2 || function == ir::Math::hypot;
+    return declare((function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);
+}
+
+std::string Helpers::math_power(DType d) {
+    return declare(std::string("pow") + float_suffix(d), true, d);
+}
+
+std::string Helpers::declare(const std::string& symbol, bool binary, DType d) {
+    return add(symbol, fill_in(binary ? "\n$t $name($t, $t) __attribute__((const));\n"
+                                      : "\n$t $name($t) __attribute__((const));\n",
+                               {{"$t", std::string(type_name(d))}}));
+}
+
+std::string Helpers::text() const {
+    return R"(typedef _Bool b8;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned u32;
+typedef unsigned long long u64;
+typedef _Float16 f16;
+typedef u16 bf16;
+typedef float f32;
+typedef double f64;
+)" + text_;
+}
+
+}  // namespace tack::codegen

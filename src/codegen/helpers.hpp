@@ -1,0 +1,46 @@
+/// The small functions that generated code calls, each emitted only where it is used.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tack/dtype.hpp"
+#include "tack/ir.hpp"
+
+namespace tack::codegen {
+
+/// The short name of a dtype in generated code: "f32", "i64", "b8".
+std::string_view type_name(DType dtype);
+
+class Helpers {
+public:
+    // Each gives the name of a function of the operation on that dtype.
+    std::string floor_divide(DType dtype);    // integers: by zero 0; floats: NumPy's
+    std::string remainder(DType dtype);       // likewise
+    std::string shift(bool left, DType dtype);  // too far or negative: 0 or the sign
+    std::string power(DType integer);         // by squaring; a negative exponent 0, but of 1, -1
+    std::string square(DType dtype);
+    std::string extremum(bool maximum, DType dtype);  // NaN wins
+    std::string absolute(DType dtype);
+    std::string saturate(DType from, DType to);  // float to integer; NaN is 0
+    std::string bfloat16_from(DType from);       // float32 or float64, rounded once
+    std::string bfloat16_to_float32();
+    std::string compare_mixed(ir::Compare op);   // (int64, uint64), exact
+    std::string trips();                         // passes of a range(start, stop, step)
+    std::string atomic(ir::Atomic op, DType dtype);  // (pointer, value) gives the old value
+    std::string math(ir::Math function, DType dtype);  // float32 or float64
+    std::string math_power(DType dtype);               // likewise
+
+    /// Type names and all that was asked for, in an order in which each is declared before use.
+    std::string text() const;
+
+private:
+    std::string add(std::string name, const std::string& source);
+    std::string declare(const std::string& symbol, bool binary, DType dtype);
+
+    std::vector<std::string> names_;
+    std::string text_;
+};
+
+}  // namespace tack::codegen

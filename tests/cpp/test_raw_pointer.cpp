@@ -1,0 +1,176 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "support.hpp"
+#include "tack/array.hpp"
+
+namespace tack {
+namespace {
+
+using test::expect_error;
+
+/// Two pages with the given protections, between two that are not mapped.
+struct Pages {
+    Pages(int first, int second)
+        : size(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
+          all(static_cast<char*>(
+              mmap(nullptr, 4 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+        munmap(all, size);
+        munmap(all + 3 * size, size);
+        mprotect(begin(), size, first);
+        mprotect(begin() + size, size, second);
+    }
+    Pages(const Pages&) = delete;
+    ~Pages() { munmap(begin(), 2 * size); }
+
+    char* begin() const { return all + size; }
+    std::int64_t bytes() const { return static_cast<std::int64_t>(2 * size); }
+
+    const std::size_t size;
+    char* const all;
+};
+constexpr int read_write = PROT_READ | PROT_WRITE;
+
+TEST(ArrayFromPtr, is_the_callers_memory) {
+    std::vector<float> values{1, 2, 3, 4, 5, 6};
+    const Array array = array_from_ptr(values.data(), DType::float32, {2, 3});
+    EXPECT_EQ(array.ptr(), values.data());
+    EXPECT_EQ(array.shape(), Shape({2, 3}));
+    EXPECT_EQ(array.dtype(), DType::float32);
+    values[4] = 50;
+    EXPECT_EQ(array.to_vector<float>()[4], 50);
+}
+
+TEST(ArrayFromPtr, leaves_the_memory_to_the_caller) {
+    std::vector<int> values{7};
+    {
+        const Array array = array_from_ptr(values.data(), DType::int32, {1});
+    }
+    EXPECT_EQ(values[0], 7);
+}
+
+TEST(ArrayFromPtr, is_read_only_unless_asked) {
+    std::int32_t value = 1;
+    EXPECT_FALSE(array_from_ptr(&value, DType::int32, {1}).writable());
+    Array writable = array_from_ptr(&value, DType::int32, {1}, {}, true);
+    fill(writable, std::int64_t{9});
+    EXPECT_EQ(value, 9);
+}
+
+TEST(ArrayFromPtr, is_read_only_over_const_memory) {
+    const std::int32_t value = 1;
+    EXPECT_FALSE(array_from_ptr(&value, DType::int32, {1}).writable());
+}
+
+TEST(ArrayFromPtr, is_shared_from_the_start) {
+    std::int32_t value = 1;
+    EXPECT_TRUE(array_from_ptr(&value, DType::int32, {1}).state()->buffer->shared());
+}
+
+TEST(ArrayFromPtr, without_dimensions_is_one_element) {
+    std::int32_t value = 42;
+    EXPECT_EQ(array_from_ptr(&value, DType::int32, {}).to_vector<std::int32_t>()[0], 42);
+}
+
+TEST(ArrayFromPtr, null_is_refused_where_there_are_elements) {
+    expect_error(ErrorKind::value, {"array_from_ptr: ", "null", "(2, 3)"},
+                 [] { array_from_ptr(nullptr, DType::float32, {2, 3}, {}, true); });
+    expect_error(ErrorKind::value, {"null"},
+                 [] { array_from_ptr(nullptr, DType::float32, {}, {}, true); });
+}
+
+TEST(ArrayFromPtr, null_is_accepted_where_there_are_none) {
+    const Array array = array_from_ptr(nullptr, DType::float32, {0, 3}, {}, true);
+    EXPECT_EQ(array.size(), 0);
+    EXPECT_EQ(array.ptr(), nullptr);
+    EXPECT_TRUE(array.writable());
+}
+
+struct ArrayFromPtrOf : testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(DTypes, ArrayFromPtrOf, testing::Range(0, dtype_count));
+
+TEST_P(ArrayFromPtrOf, an_address_must_be_a_multiple_of_the_element) {
+    const auto dtype = static_cast<DType>(GetParam());
+    alignas(8) char memory[32] = {};
+    for (std::int64_t offset = 0; offset < itemsize(dtype); ++offset) {
+        if (offset == 0) {
+            EXPECT_EQ(array_from_ptr(memory, dtype, {2}).ptr(), memory);
+        } else {
+            expect_error(ErrorKind::value,
+                         {"array_from_ptr: ", std::to_string(offset) + " bytes past", name(dtype)},
+                         [&] { array_from_ptr(memory + offset, dtype, {2}); });
+        }
+    }
+}
+
+TEST(ArrayFromPtr, a_shape_beyond_int64_is_refused) {
+    constexpr std::int64_t wide = std::int64_t{1} << 32;
+    double value = 0;
+    expect_error(ErrorKind::value, {"array_from_ptr: shape (4294967296, 4294967296)"},
+                 [&] { array_from_ptr(&value, DType::float64, {wide, wide}); });
+    expect_error(ErrorKind::value, {"array_from_ptr: ", "negative"},
+                 [&] { array_from_ptr(&value, DType::float64, {-1}); });
+}
+
+TEST(ArrayFromPtr, a_range_beyond_the_end_of_memory_is_refused) {
+    void* last = reinterpret_cast<void*>(std::numeric_limits<std::uintptr_t>::max() - 7);
+    expect_error(ErrorKind::value, {"array_from_ptr: 16 bytes", "end of memory"},
+                 [&] { array_from_ptr(last, DType::float64, {2}, {}, true); });
+}
+
+TEST(ArrayFromPtr, a_whole_mapping_is_accepted) {
+    const Pages pages(read_write, read_write);
+    EXPECT_EQ(array_from_ptr(pages.begin(), DType::uint8, {pages.bytes()}, {}, true).nbytes(),
+              pages.bytes());
+}
+
+TEST(ArrayFromPtr, a_range_that_begins_or_ends_outside_a_mapping_is_refused) {
+    const Pages pages(read_write, read_write);
+    for (const bool writable : {false, true}) {
+        expect_error(ErrorKind::value, {"array_from_ptr: address 0x", "not mapped"},
+                     [&] { array_from_ptr(pages.begin() - 1, DType::uint8, {2}, {}, writable); });
+        expect_error(ErrorKind::value, {"not mapped", std::to_string(pages.bytes() + 1)}, [&] {
+            array_from_ptr(pages.begin(), DType::uint8, {pages.bytes() + 1}, {}, writable);
+        });
+    }
+}
+
+TEST(ArrayFromPtr, a_page_without_any_right_is_refused) {
+    const Pages pages(read_write, PROT_NONE);
+    expect_error(ErrorKind::value, {"not mapped for reading"},
+                 [&] { array_from_ptr(pages.begin(), DType::uint8, {pages.bytes()}); });
+    EXPECT_EQ(array_from_ptr(pages.begin(), DType::uint8, {pages.bytes() / 2}).ptr(),
+              pages.begin());
+}
+
+TEST(ArrayFromPtr, read_only_pages_are_accepted_for_reading_only) {
+    const Pages pages(PROT_READ, PROT_READ);
+    EXPECT_FALSE(array_from_ptr(pages.begin(), DType::uint8, {pages.bytes()}).writable());
+    expect_error(ErrorKind::value, {"not mapped for writing", "writable=false"},
+                 [&] { array_from_ptr(pages.begin(), DType::uint8, {pages.bytes()}, {}, true); });
+}
+
+TEST(ArrayFromPtr, the_check_keeps_the_data_and_errno) {
+    std::vector<char> values(100000, 'x');
+    errno = EDOM;
+    array_from_ptr(values.data(), DType::uint8, {100000}, {}, true);
+    EXPECT_EQ(errno, EDOM);
+    EXPECT_EQ(values, std::vector<char>(100000, 'x'));
+}
+
+TEST(ArrayFromPtr, an_address_of_a_device_is_not_looked_at_by_the_host) {
+    void* address = reinterpret_cast<void*>(std::uintptr_t{1} << 40);
+    const Device far = test::far_device();
+    const Array array = array_from_ptr(address, DType::float32, {8}, far);
+    EXPECT_EQ(array.ptr(), address);
+    EXPECT_EQ(array.device(), far);
+}
+
+}  // namespace
+}  // namespace tack
