@@ -129,7 +129,7 @@ run_whole() {
     set_up "${purposes[@]}"
     build_all
 
-    if [[ ${1:-} == --gtest* ]]; then exec build/tests/cpp/tack_tests "$@"; fi
+    if [[ ${1:-} == --gtest* ]]; then exec build/src/tack_tests "$@"; fi
     local pytest=("$VENV/bin/python" -m pytest)
     if (($# > 0)); then exec "${pytest[@]}" --scope=all "$@"; fi
 

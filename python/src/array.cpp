@@ -305,11 +305,12 @@ nb::tuple reduce(const Array& array) {
 
 PyObject* from_bytes(PyObject*, PyObject* arguments) {
     return guarded<PyObject*>(nullptr, [&] {
-        const auto [bytes, dtype, shape] =
-            nb::cast<std::tuple<nb::bytes, nb::object, nb::object>>(nb::handle(arguments));
+        PyObject *bytes, *dtype, *shape;
+        if (!PyArg_ParseTuple(arguments, "SOO:_from_bytes", &bytes, &dtype, &shape))
+            throw nb::python_error();
         Array array =
             empty(to_shape(shape, "unpickle"), to_dtype(dtype, "unpickle"), device("cpu"));
-        array.write(bytes.data(), static_cast<std::int64_t>(bytes.size()));
+        array.write(PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes));
         return nb::cast(std::move(array)).release().ptr();
     });
 }
@@ -359,7 +360,8 @@ bool on_host(const Array& array) {
 void* host_address(const Array& array) {
     static std::uint64_t nothing;  // consumers of a view take null for a failure
     if (array.size() == 0) return &nothing;
-    return visit(array.dtype(), [&]<class T>(T) -> void* { return const_cast<T*>(array.data<const T>()); });
+    return visit(array.dtype(),
+                 [&]<class T>(T) -> void* { return const_cast<T*>(array.data<const T>()); });
 }
 
 void fill_with(Array& array, nb::handle value, const char* operation) {
@@ -436,10 +438,11 @@ void bind_array(nb::module_& m) {
                 const Device target = to_device(name, "to_device");
                 return without_gil(a.nbytes(), [&] { return a.to_device(target); });
             },
-            nb::arg("device"), "This array if it is there already, else a copy on the device.")
+            nb::arg("device").none(),
+            "This array if it is there already, else a copy on the device.")
         .def(
             "fill", [](Array& a, nb::handle value) { fill_with(a, value, "fill"); },
-            nb::arg("value"),
+            nb::arg("value").none(),
             "Sets every element, converted as a kernel's cast: saturating, NaN to 0.\n\n"
             "Raises RuntimeError for a read-only array.")
         .def(

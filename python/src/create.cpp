@@ -81,38 +81,38 @@ void bind_create(nb::module_& m) {
         [](nb::handle object, nb::handle dtype, nb::handle device) {
             return from_object(object, dtype, to_device(device, "array"));
         },
-        nb::arg("object"), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+        nb::arg("object").none(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
         "A new array with a copy of anything that NumPy reads: lists, numbers, other arrays.\n\n"
         "dtype: NumPy's choice unless given. Big-endian data is TypeError.");
     m.def(
-        "empty", &empty_array, nb::arg("shape"), nb::arg("dtype") = float32,
+        "empty", &empty_array, nb::arg("shape").none(), nb::arg("dtype").none() = float32,
         nb::arg("device") = nb::none(), nb::arg("exportable") = false,
         "A new array whose elements are not set.\n\n"
         "shape: an int or a tuple, in elements. exportable: memory that export_memory() can hand\n"
         "out without a copy; RuntimeError on a backend that cannot.\n"
         "Raises ValueError for a negative shape, MemoryError when there is too little memory.");
-    m.def("zeros", &zeros_array, nb::arg("shape"), nb::arg("dtype") = float32,
+    m.def("zeros", &zeros_array, nb::arg("shape").none(), nb::arg("dtype").none() = float32,
           nb::arg("device") = nb::none(), "A new array of zeros.");
     m.def(
         "ones",
         [](nb::handle shape, nb::handle dtype, nb::handle device) {
             return filled(shape, nb::int_(1), dtype, device, "ones");
         },
-        nb::arg("shape"), nb::arg("dtype") = float32, nb::arg("device") = nb::none(),
+        nb::arg("shape").none(), nb::arg("dtype").none() = float32, nb::arg("device") = nb::none(),
         "A new array of ones.");
     m.def(
         "full",
         [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
             return filled(shape, value, dtype, device, "full");
         },
-        nb::arg("shape"), nb::arg("value"), nb::arg("dtype") = float32,
+        nb::arg("shape").none(), nb::arg("value").none(), nb::arg("dtype").none() = float32,
         nb::arg("device") = nb::none(),
         "A new array of one value, converted as a kernel's cast: saturating, NaN to 0.");
-    m.def("arange", &arange, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1,
-          nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
+    m.def("arange", &arange, nb::arg("start").none(), nb::arg("stop") = nb::none(),
+          nb::arg("step") = 1, nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
           "Evenly spaced values as numpy.arange gives them; one argument is the stop.");
-    m.def("array_from_ptr", &wrap_pointer, nb::arg("ptr"), nb::arg("dtype"), nb::arg("shape"),
-          nb::arg("writable") = false, nb::arg("device") = nb::none(),
+    m.def("array_from_ptr", &wrap_pointer, nb::arg("ptr").none(), nb::arg("dtype").none(),
+          nb::arg("shape").none(), nb::arg("writable") = false, nb::arg("device") = nb::none(),
           "Wraps memory that the caller keeps alive until the last array over it is gone.\n\n"
           "ptr: the address as an int, anything with __index__, or a ctypes pointer, aligned for\n"
           "dtype; 0 is legal where the size is 0. shape: extents in elements, C-contiguous.\n"

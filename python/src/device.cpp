@@ -89,7 +89,7 @@ void bind_device(nb::module_& m) {
                 [](const Device& d, nb::handle ptr) {
                     return d.memory_space(to_address(ptr, "memory_space")).backend;
                 },
-                nb::arg("ptr"),
+                nb::arg("ptr").none(),
                 "The backend that may wrap an address: \"cpu\", \"cuda\", ... or \"unknown\" where "
                 "the driver does not know it.\n\n"
                 "ptr: an int, anything with __index__, or a ctypes pointer. It is never read.")
@@ -119,7 +119,7 @@ void bind_device(nb::module_& m) {
         "for the whole process; one with options is a device of its own each time.\n"
         "Raises ValueError for an option that the backend does not declare, RuntimeError with the\n"
         "reason for a backend or index that is not there.");
-    m.def("set_default_device", &set_default, nb::arg("device"), nb::arg("index") = 0,
+    m.def("set_default_device", &set_default, nb::arg("device").none(), nb::arg("index") = 0,
           nb::arg("options"),
           "Makes a device the process-wide default, the CPU until set, and returns it.\n\n"
           "device: a Device, or a name with what tack.device() takes.");

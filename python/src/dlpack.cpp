@@ -369,7 +369,7 @@ void bind_dlpack(nb::module_& m) {
         [](nb::handle source, bool writable, nb::handle device) {
             return import_dlpack(source.ptr(), to_device(device, "dlpack_to_array"), writable);
         },
-        nb::arg("source"), nb::arg("writable") = true, nb::arg("device") = nb::none(),
+        nb::arg("source").none(), nb::arg("writable") = true, nb::arg("device") = nb::none(),
         "An array over the memory of a DLPack producer or capsule, never a copy.\n\n"
         "writable: False makes the array read-only whatever the producer says.");
     m.def("live_exports", &live_exports,

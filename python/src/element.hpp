@@ -32,13 +32,13 @@ T to_element(nb::handle value) {
         if (truth < 0) throw nb::python_error();
         return truth != 0;
     } else if constexpr (std::is_integral_v<T>) {
-        nb::object integer = nb::steal(PyFloat_Check(value.ptr()) ? PyNumber_Long(value.ptr())
-                                                                  : PyNumber_Index(value.ptr()));
-        if (!integer.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError) &&
-            PyObject_HasAttrString(value.ptr(), "__float__")) {
-            PyErr_Clear();
-            nb::object number = nb::steal(PyNumber_Float(value.ptr()));
-            if (number.is_valid()) integer = nb::steal(PyNumber_Long(number.ptr()));
+        nb::object integer;
+        if (PyIndex_Check(value.ptr())) {
+            integer = nb::steal(PyNumber_Index(value.ptr()));
+        } else {
+            const double number = PyFloat_AsDouble(value.ptr());
+            if (number == -1.0 && PyErr_Occurred()) throw nb::python_error();
+            integer = nb::steal(PyLong_FromDouble(number));
         }
         if (!integer.is_valid()) throw nb::python_error();
         using Widest = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;

@@ -54,7 +54,6 @@ struct Host {
     std::vector<std::string> known_features;
 };
 
-
 const Host& host() {
     static const Host* const instance = [] {
         auto* made = new Host;
@@ -119,14 +118,14 @@ private:
 
 std::vector<const char*> frontend_arguments(const tack_clang_request& request) {
     std::vector<const char*> arguments{
-        "-triple", triple_name, "-emit-obj", "-O3", "-std=gnu17", "-x", "c",
-        "-target-cpu", base_cpu, "-tune-cpu", host().tune_cpu.c_str(),
-        "-mrelocation-model", "pic", "-pic-level", "2", "-mcmodel=small",
-        "-fvisibility=hidden", "-mframe-pointer=none", "-vectorize-loops", "-vectorize-slp",
+        "-triple", triple_name, "-emit-obj", "-O3", "-std=gnu17", "-x", "c", "-target-cpu",
+        base_cpu, "-tune-cpu", host().tune_cpu.c_str(), "-mrelocation-model", "pic", "-pic-level",
+        "2", "-mcmodel=small", "-fvisibility=hidden", "-mframe-pointer=none", "-vectorize-loops",
+        "-vectorize-slp",
         // The kernel language defines what C leaves undefined: integers wrap, any memory may be
         // read as any type, and a cast to _Float16 rounds there and then.
-        "-fwrapv", "-relaxed-aliasing", "-ffloat16-excess-precision=none",
-        "-nostdsysteminc", "-nobuiltininc"};
+        "-fwrapv", "-relaxed-aliasing", "-ffloat16-excess-precision=none", "-nostdsysteminc",
+        "-nobuiltininc"};
     if (request.fast_math) {
         arguments.insert(arguments.end(), {"-ffp-contract=fast", "-mreassociate",
                                            "-freciprocal-math", "-fno-signed-zeros"});
@@ -233,8 +232,10 @@ bool compile(const tack_clang_request& request, llvm::SmallVectorImpl<char>& out
     std::string features;
     for (size_t i = 0; i < request.feature_count; ++i)
         features.append(i ? "," : "").append(request.features[i]);
+    llvm::TargetOptions options;
+    options.UseInitArray = true;  // so that the loader knows a constructor when it sees one
     const std::unique_ptr<llvm::TargetMachine> machine(host().target->createTargetMachine(
-        llvm::Triple(triple_name), base_cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+        llvm::Triple(triple_name), base_cpu, features, options, llvm::Reloc::PIC_,
         llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
     const llvm::TargetLibraryInfoImpl library = library_info(request);
     optimize(*module, *machine, library);

@@ -40,9 +40,9 @@ struct tack_clang_request {
 };
 
 struct tack_clang_result {
-    char* data;  /* the output; null on failure */
+    char* data; /* the output; null on failure */
     size_t size;
-    char* log;   /* diagnostics, zero-terminated; null where there are none */
+    char* log; /* diagnostics, zero-terminated; null where there are none */
 };
 
 int tack_clang_abi(void);

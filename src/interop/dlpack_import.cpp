@@ -143,7 +143,7 @@ Device route(const dlpack::Device& tensor, const Device& wanted) {
                                      device_type_name(tensor.device_type) +
                                      " tensor; move it to host memory and import that");
     }
-    const Device candidate = device_or_default(wanted);
+    Device candidate = device_or_default(wanted);
     if (can_wrap(candidate, backend, tensor.device_id)) return candidate;
 
     const int index = backend == "cpu" ? 0 : tensor.device_id;
@@ -211,8 +211,10 @@ Array import(Managed* managed, const Device& wanted, bool writable) {
     void* state = ::operator new(sizeof(ArrayState));
     try {
         BufferRef buffer = device.backend().wrap(address, nbytes, std::move(hold));
-        return Array(detail::Ref<ArrayState>(
-            new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable)));
+        auto* array =
+            new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable);
+        array->acquire_first();
+        return Array(detail::Ref<ArrayState>::adopt(array));
     } catch (...) {
         ::operator delete(state);
         hold.disarm();

@@ -1,6 +1,8 @@
 /// Tack's dtypes and DLPack's, and DLPack's names for messages.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <optional>
 #include <string>
 
@@ -22,12 +24,18 @@ constexpr dlpack::DataType to_dlpack_type(DType dtype) noexcept {
 
 /// The dtype of one lane, or none where Tack has no such dtype.
 constexpr std::optional<DType> from_dlpack_type(dlpack::DataType type) noexcept {
-    for (int k = 0; k < dtype_count; ++k) {
-        const dlpack::DataType candidate = to_dlpack_type(static_cast<DType>(k));
-        if (candidate.code == type.code && candidate.bits == type.bits)
-            return static_cast<DType>(k);
-    }
-    return std::nullopt;
+    // By code and by the logarithm of the bytes, since every import looks here.
+    constexpr auto dtypes = [] {
+        std::array<std::array<std::optional<DType>, 4>, dlpack::code_bool + 1> table{};
+        for (int k = 0; k < dtype_count; ++k) {
+            const dlpack::DataType known = to_dlpack_type(static_cast<DType>(k));
+            table[known.code][std::bit_width(known.bits) - 4u] = static_cast<DType>(k);
+        }
+        return table;
+    }();
+    if (type.code >= dtypes.size() || !std::has_single_bit(type.bits)) return std::nullopt;
+    const unsigned row = static_cast<unsigned>(std::bit_width(type.bits)) - 4u;
+    return row < 4 ? dtypes[type.code][row] : std::nullopt;
 }
 
 /// "complex64 (code 5, 64 bits)"; with lanes where there is not one of them.

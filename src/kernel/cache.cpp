@@ -257,8 +257,8 @@ CacheUsage cache_usage() {
     if (!folder) return usage;
     const std::vector<File> files = list_files(folder.get());
     usage.bytes = total_bytes(files);
-    usage.entries = std::count_if(files.begin(), files.end(),
-                                  [](const File& file) { return !file.temporary; });
+    usage.entries =
+        std::count_if(files.begin(), files.end(), [](const File& file) { return !file.temporary; });
     return usage;
 }
 
@@ -271,9 +271,9 @@ std::int64_t clear_cache() {
         if (unlinkat(folder.get(), file.name.c_str(), 0) == 0) {
             removed += !file.temporary;
         } else if (errno != ENOENT) {
-            throw Error(ErrorKind::runtime,
-                        "clear_cache: " + path + "/" + file.name + " cannot be removed (" +
-                            std::strerror(errno) + "). Check the permissions of the folder.");
+            throw Error(ErrorKind::runtime, "clear_cache: " + path + "/" + file.name +
+                                                " cannot be removed (" + std::strerror(errno) +
+                                                "). Check the permissions of the folder.");
         }
     }
     return removed;

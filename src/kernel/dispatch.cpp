@@ -17,7 +17,9 @@ namespace tack::kernel {
 
 namespace {
 
-std::atomic<GilHooks> gil_hooks{GilHooks{}};
+// Set in this order, so that who sees `release_gil` sees the other too.
+std::atomic<void (*)(void*)> acquire_gil{nullptr};
+std::atomic<void* (*)()> release_gil{nullptr};
 
 /// What a launch's compiled code depends on: one or two bytes per argument. Most kernels' keys fit
 /// the object itself, so that a launch allocates nothing.
@@ -111,13 +113,17 @@ std::string count_text(std::size_t count, const char* noun) {
 
 }  // namespace
 
-void set_gil_hooks(GilHooks hooks) noexcept { gil_hooks.store(hooks); }
+void set_gil_hooks(GilHooks hooks) noexcept {
+    acquire_gil.store(hooks.acquire);
+    release_gil.store(hooks.release);
+}
 
 GilRelease::GilRelease(bool held) noexcept {
-    const GilHooks hooks = gil_hooks.load(std::memory_order_relaxed);
-    if (!held || !hooks.release) return;
-    acquire_ = hooks.acquire;
-    token_ = hooks.release();
+    if (!held) return;
+    void* (*const release)() = release_gil.load(std::memory_order_acquire);
+    if (!release) return;
+    acquire_ = acquire_gil.load(std::memory_order_relaxed);
+    token_ = release();
 }
 GilRelease::~GilRelease() {
     if (acquire_) acquire_(token_);

@@ -84,8 +84,7 @@ def test_the_wheel_carries_the_licence_of_all_that_it_bundles(wheel):
         }
         assert any(name.endswith(".dist-info/licenses/LICENSE") for name in archive.namelist())
     for name, words in {
-        "llvm": b"LLVM Exceptions",
-        "clang": b"LLVM Exceptions",
+        "llvm-and-clang": b"LLVM Exceptions",
         "apache-2.0": b"Apache License",
         "pthreadpool": b"BSD-2-Clause",
         "zstd": b"BSD",

@@ -16,8 +16,14 @@ public:
     RefCounted& operator=(const RefCounted&) = delete;
 
     void acquire() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+    /// In place of acquire() while no one else can hold the object: it is new.
+    void acquire_first() const noexcept { refs_.store(1, std::memory_order_relaxed); }
     void release() const noexcept {
-        if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+        // The only owner needs no locked instruction: no one is left who could acquire.
+        if (refs_.load(std::memory_order_acquire) == 1 ||
+            refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            delete this;
+        }
     }
 
 protected:
@@ -70,7 +76,9 @@ private:
 
 template <class T, class... Args>
 Ref<T> make_ref(Args&&... args) {
-    return Ref<T>(new T(std::forward<Args>(args)...));
+    T* object = new T(std::forward<Args>(args)...);
+    object->acquire_first();
+    return Ref<T>::adopt(object);
 }
 
 }  // namespace tack::detail

@@ -51,7 +51,8 @@ class Source:
             tree = ast.parse("if 1:\n" + text if indented else text)
         except SyntaxError:
             return None
-        node = tree.body[0].body[0] if indented else tree.body[0]
         ast.increment_lineno(tree, self.line - 1 - indented)
-        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        return node if is_function and node.name == self.name else None
+        for node in tree.body[0].body if indented else tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == self.name:
+                return node
+        return None

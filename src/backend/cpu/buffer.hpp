@@ -14,10 +14,12 @@ struct HostBuffer : Buffer {
     void* host_address() const noexcept override { return address; }
 };
 
-/// Memory from std::aligned_alloc, freed with the buffer.
+/// Memory inside a block from std::malloc, which is freed with the buffer.
 struct OwnedBuffer final : HostBuffer {
-    using HostBuffer::HostBuffer;
+    OwnedBuffer(Backend& backend_, void* address_, std::int64_t nbytes_, void* block_)
+        : HostBuffer(backend_, address_, nbytes_), block(block_) {}
     ~OwnedBuffer() override;
+    void* const block;
 };
 
 struct WrappedBuffer final : HostBuffer {

@@ -34,9 +34,8 @@ std::unique_ptr<Toolchain> choose_toolchain() {
                           ? std::string("TACK_CC=") + named + " (no such program)"
                           : std::string("cc, gcc and clang on PATH (") + (path ? path : "") + ")";
     }
-    throw Error(ErrorKind::runtime,
-                "compile: there is no C compiler. Looked for " + looked_for +
-                    ". Install gcc or clang, or name a compiler in TACK_CC.");
+    throw Error(ErrorKind::runtime, "compile: there is no C compiler. Looked for " + looked_for +
+                                        ". Install gcc or clang, or name a compiler in TACK_CC.");
 }
 
 std::string cache_key(const Toolchain& toolchain, const std::string& source,

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -30,7 +31,80 @@ struct Plugin {
                                         "TACK_COMPILER=system to use the system's compiler.");
 }
 
+// The plugin as a file.
+class PluginFile {
+public:
+    explicit PluginFile(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        if (fd_ < 0 || fstat(fd_, &status_) != 0) {
+            const int problem = errno;
+            if (fd_ >= 0) close(fd_);
+            cannot_load(path, std::strerror(problem));
+        }
+        Elf64_Ehdr header;
+        if (!read(&header, sizeof header, 0) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+            header.e_phentsize != sizeof(Elf64_Phdr))
+            return;
+        segments_.resize(header.e_phnum);
+        if (!read(segments_.data(), segments_.size() * sizeof(Elf64_Phdr), header.e_phoff))
+            segments_.clear();
+    }
+    PluginFile(const PluginFile&) = delete;
+    PluginFile& operator=(const PluginFile&) = delete;
+    ~PluginFile() { close(fd_); }
+
+    const struct stat& status() const { return status_; }
+
+    bool is_cut_short() const {
+        for (const Elf64_Phdr& segment : segments_)
+            if (segment.p_offset + segment.p_filesz > static_cast<std::uint64_t>(status_.st_size))
+                return true;
+        return false;
+    }
+
+    // What the linker made of the contents, in hexadecimal digits; empty where it did not.
+    std::string build_id() const {
+        for (const Elf64_Phdr& segment : segments_) {
+            constexpr std::size_t largest_notes = 4096;
+            char notes[largest_notes];
+            const std::size_t size = segment.p_filesz;
+            if (segment.p_type != PT_NOTE || size > largest_notes ||
+                !read(notes, size, segment.p_offset))
+                continue;
+            const auto padded = [](std::size_t bytes) { return (bytes + 3) & ~std::size_t{3}; };
+            Elf64_Nhdr note;
+            for (std::size_t at = 0; at + sizeof note <= size;) {
+                std::memcpy(&note, notes + at, sizeof note);
+                const std::size_t id = at + sizeof note + padded(note.n_namesz);
+                if (id + note.n_descsz > size) break;
+                if (note.n_type == NT_GNU_BUILD_ID) return hexadecimal({notes + id, note.n_descsz});
+                at = id + padded(note.n_descsz);
+            }
+        }
+        return {};
+    }
+
+private:
+    bool read(void* to, std::size_t size, std::uint64_t offset) const {
+        return pread(fd_, to, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+    }
+    static std::string hexadecimal(std::string_view bytes) {
+        constexpr char digits[] = "0123456789abcdef";
+        std::string text;
+        for (const char byte : bytes) {
+            const auto value = static_cast<unsigned char>(byte);
+            text.append(1, digits[value >> 4]).append(1, digits[value & 15]);
+        }
+        return text;
+    }
+
+    const int fd_;
+    struct stat status_{};
+    std::vector<Elf64_Phdr> segments_;
+};
+
 Plugin open_plugin(const std::string& path) {
+    // The dynamic linker touches what such a file lacks, and dies of it.
+    if (PluginFile(path).is_cut_short()) cannot_load(path, "the file is cut short");
     // RTLD_LOCAL, whatever the host process has set for its own: no other LLVM sees this one.
     void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) cannot_load(path, dlerror());
@@ -58,58 +132,17 @@ const Plugin& plugin(const std::string& path) {
     return found->second;
 }
 
-// The linker's build id of a shared library, in hexadecimal digits, or nothing.
-std::string build_id(int file) {
-    Elf64_Ehdr header;
-    if (pread(file, &header, sizeof header, 0) != sizeof header ||
-        std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr))
-        return {};
-    for (unsigned i = 0; i < header.e_phnum; ++i) {
-        Elf64_Phdr segment;
-        const auto at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
-        if (pread(file, &segment, sizeof segment, at) != sizeof segment) return {};
-        constexpr std::size_t largest_notes = 4096;
-        if (segment.p_type != PT_NOTE || segment.p_filesz > largest_notes) continue;
-        char notes[largest_notes];
-        const ssize_t read = pread(file, notes, segment.p_filesz,
-                                   static_cast<off_t>(segment.p_offset));
-        const std::size_t size = read < 0 ? 0 : static_cast<std::size_t>(read);
-        const auto padded = [](std::size_t bytes) { return (bytes + 3) & ~std::size_t{3}; };
-        Elf64_Nhdr note;
-        for (std::size_t offset = 0; offset + sizeof note <= size;) {
-            std::memcpy(&note, notes + offset, sizeof note);
-            const std::size_t id = offset + sizeof note + padded(note.n_namesz);
-            if (id + note.n_descsz > size) break;
-            if (note.n_type == NT_GNU_BUILD_ID) {
-                constexpr char digits[] = "0123456789abcdef";
-                std::string text;
-                for (std::size_t k = 0; k < note.n_descsz; ++k) {
-                    const auto byte = static_cast<unsigned char>(notes[id + k]);
-                    text.append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
-                }
-                return text;
-            }
-            offset = id + padded(note.n_descsz);
-        }
-    }
-    return {};
-}
-
 class Embedded final : public Toolchain {
 public:
     explicit Embedded(std::string path) : path_(std::move(path)) {}
 
     std::string identity() const override {
-        const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-        if (file < 0) cannot_load(path_, std::strerror(errno));
-        struct stat status;
-        fstat(file, &status);
-        std::string id = build_id(file);
-        close(file);
+        const PluginFile file(path_);
+        std::string id = file.build_id();
         if (id.empty())  // not linked by our build: the file itself must do
-            id = path_ + " " + std::to_string(status.st_size) + " " +
-                 std::to_string(status.st_mtim.tv_sec) + "." +
-                 std::to_string(status.st_mtim.tv_nsec);
+            id = path_ + " " + std::to_string(file.status().st_size) + " " +
+                 std::to_string(file.status().st_mtim.tv_sec) + "." +
+                 std::to_string(file.status().st_mtim.tv_nsec);
         return "embedded " + id;
     }
 
@@ -141,8 +174,7 @@ public:
             const Plugin& clang;
         } result(clang);
         if (clang.compile(&request, &result) != 0)
-            throw Error(ErrorKind::runtime, "compile: " + description() +
-                                                " refused the source:\n" +
+            throw Error(ErrorKind::runtime, "compile: " + description() + " refused the source:\n" +
                                                 (result.log ? result.log : "no memory"));
         return std::string(result.data, result.size);
     }

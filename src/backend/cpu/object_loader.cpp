@@ -74,7 +74,8 @@ constexpr std::uint64_t largest_image = std::uint64_t{1} << 28;
 class Mapping {
 public:
     explicit Mapping(std::size_t size) : size_(size) {
-        void* start = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* start =
+            mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (start == MAP_FAILED)
             fail("no memory for " + std::to_string(size) + " bytes of code (" +
                  std::strerror(errno) + ")");
@@ -137,8 +138,7 @@ public:
             const std::size_t size = region_start_[region + 1] - region_start_[region];
             if (size != 0 && mprotect(first, size, protection[region]) != 0)
                 fail(std::string("compiled code cannot be made executable (") +
-                     std::strerror(errno) +
-                     "). A security policy of the system may forbid it.");
+                     std::strerror(errno) + "). A security policy of the system may forbid it.");
         }
         return detail::make_ref<LoadedObject>(std::move(mapping), functions());
     }
@@ -232,8 +232,7 @@ private:
 
     static Region region_of(const Elf64_Shdr& section) {
         const bool known_type = section.sh_type == SHT_PROGBITS || section.sh_type == SHT_NOBITS ||
-                                section.sh_type == SHT_NOTE ||
-                                section.sh_type == SHT_X86_64_UNWIND;
+                                section.sh_type == SHT_NOTE || section.sh_type == SHT_X86_64_UNWIND;
         const bool executable = section.sh_flags & SHF_EXECINSTR;
         const bool writable = section.sh_flags & SHF_WRITE;
         if (!known_type || (section.sh_flags & (SHF_TLS | SHF_COMPRESSED)) ||
@@ -259,15 +258,14 @@ private:
         if (symbol.st_shndx == SHN_UNDEF)
             return reinterpret_cast<std::uintptr_t>(
                 external_address(text_at(names_, symbol.st_name)));
-        if (symbol.st_shndx >= sections_.size() || !is_loaded(symbol.st_shndx) ||
-            type == STT_TLS || type == STT_GNU_IFUNC)
+        if (symbol.st_shndx >= sections_.size() || !is_loaded(symbol.st_shndx) || type == STT_TLS ||
+            type == STT_GNU_IFUNC)
             fail("compiled code refers to '" + text_at(names_, symbol.st_name) +
                  "', a symbol of a kind that is not supported (type " + std::to_string(type) +
                  ", section " + std::to_string(symbol.st_shndx) + ")");
         if (symbol.st_value > sections_[symbol.st_shndx].sh_size)
             damaged("a symbol lies outside its section");
-        return reinterpret_cast<std::uintptr_t>(start_ + place_[symbol.st_shndx] +
-                                                symbol.st_value);
+        return reinterpret_cast<std::uintptr_t>(start_ + place_[symbol.st_shndx] + symbol.st_value);
     }
 
     char* slot_address(std::uint32_t slot) const { return start_ + table_ + slot * address_size; }
@@ -312,9 +310,12 @@ private:
             return reinterpret_cast<std::uintptr_t>(address);
         };
         switch (type) {
-            case R_X86_64_NONE: return;
-            case R_X86_64_64: return write(address_of(symbol) + addend);
-            case R_X86_64_PC64: return write(address_of(symbol) + addend - place);
+            case R_X86_64_NONE:
+                return;
+            case R_X86_64_64:
+                return write(address_of(symbol) + addend);
+            case R_X86_64_PC64:
+                return write(address_of(symbol) + addend - place);
             case R_X86_64_PC32:
             case R_X86_64_PLT32:
                 return write_distance(symbols_[symbol].st_shndx == SHN_UNDEF

@@ -92,14 +92,27 @@ bool run_program(const std::vector<std::string>& command, const std::string& mes
 }
 
 std::vector<std::string> compiler_flags(const CompileOptions& options, bool has_half) {
-    std::vector<std::string> flags = {
-        "-x", "c", "-std=gnu17", "-O3", "-march=x86-64", "-mtune=native", "-fPIC",
-        "-mcmodel=small", "-fvisibility=hidden", "-fomit-frame-pointer", "-fno-stack-protector",
-        "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-common", "-fwrapv",
-        "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"};
+    std::vector<std::string> flags = {"-x",
+                                      "c",
+                                      "-std=gnu17",
+                                      "-O3",
+                                      "-march=x86-64",
+                                      "-mtune=native",
+                                      "-fPIC",
+                                      "-mcmodel=small",
+                                      "-fvisibility=hidden",
+                                      "-fomit-frame-pointer",
+                                      "-fno-stack-protector",
+                                      "-fno-asynchronous-unwind-tables",
+                                      "-fno-unwind-tables",
+                                      "-fno-common",
+                                      "-fwrapv",
+                                      "-fno-strict-aliasing",
+                                      "-fno-math-errno",
+                                      "-fno-trapping-math"};
     if (options.fast_math)
-        flags.insert(flags.end(), {"-ffp-contract=fast", "-fassociative-math",
-                                   "-fno-signed-zeros", "-freciprocal-math"});
+        flags.insert(flags.end(), {"-ffp-contract=fast", "-fassociative-math", "-fno-signed-zeros",
+                                   "-freciprocal-math"});
     else
         flags.emplace_back("-ffp-contract=off");
     // Compilers that know no _Float16 know no such precision either.
