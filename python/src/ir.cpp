@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 5> unary_names = {"negative", "positive",
 constexpr std::array<std::string_view, 14> binary_names = {
     "add",     "subtract", "multiply", "divide",     "floor_divide", "remainder", "power",
     "bit_and", "bit_or",   "bit_xor",  "shift_left", "shift_right",  "minimum",   "maximum"};
-constexpr std::array<std::string_view, 6> compare_names = {"equal",      "not_equal", "less",
-                                                           "less_equal", "greater",   "greater_equal"};
+constexpr std::array<std::string_view, 6> compare_names = {
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"};
 constexpr std::array<std::string_view, 3> atomic_names = {"add", "minimum", "maximum"};
 
 template <class E, std::size_t N>
@@ -68,9 +68,9 @@ std::array<Index, 3> range_items(nb::handle object) {
 }
 
 Index integer_literal(ir::Builder& b, nb::handle integer) {
-    std::int64_t small;
+    std::int64_t small = 0;
     if (nb::try_cast(integer, small)) return index(b.literal(small));
-    std::uint64_t large;
+    std::uint64_t large = 0;
     if (nb::try_cast(integer, large)) return index(b.literal(large));
     b.fail("the integer " + std::string(nb::str(integer).c_str()) +
            " does not fit 64 bits; write a float, or scale the computation");
@@ -127,18 +127,22 @@ void bind_ir(nb::module_& m) {
              })
         .def("binary",
              [](ir::Builder& b, std::string_view op, Index left, Index right) {
-                 return index(b.binary(enumerator<ir::Binary>(binary_names, op), value(left),
-                                       value(right)));
+                 return index(
+                     b.binary(enumerator<ir::Binary>(binary_names, op), value(left), value(right)));
              })
         .def("compare",
              [](ir::Builder& b, std::string_view op, Index left, Index right) {
                  return index(b.compare(enumerator<ir::Compare>(compare_names, op), value(left),
                                         value(right)));
              })
-        .def("logical_and", [](ir::Builder& b, Index left,
-                               Index right) { return index(b.logical_and(value(left), value(right))); })
-        .def("logical_or", [](ir::Builder& b, Index left,
-                              Index right) { return index(b.logical_or(value(left), value(right))); })
+        .def("logical_and",
+             [](ir::Builder& b, Index left, Index right) {
+                 return index(b.logical_and(value(left), value(right)));
+             })
+        .def("logical_or",
+             [](ir::Builder& b, Index left, Index right) {
+                 return index(b.logical_or(value(left), value(right)));
+             })
         .def("select",
              [](ir::Builder& b, Index condition, Index then, Index otherwise) {
                  return index(b.select(value(condition), value(then), value(otherwise)));
@@ -162,15 +166,12 @@ void bind_ir(nb::module_& m) {
         });
 
     builder
-        .def("local",
-             [](ir::Builder& b, std::string name) {
-                 return static_cast<Index>(b.local(std::move(name)));
-             })
-        .def("assign", [](ir::Builder& b, Index target, Index v) { b.assign(local(target), value(v)); })
-        .def("store",
-             [](ir::Builder& b, Index array, const Indices& indices, Index v) {
-                 b.store(parameter(array), values(indices), value(v));
-             })
+        .def("local", [](ir::Builder& b,
+                         std::string name) { return static_cast<Index>(b.local(std::move(name))); })
+        .def("assign",
+             [](ir::Builder& b, Index target, Index v) { b.assign(local(target), value(v)); })
+        .def("store", [](ir::Builder& b, Index array, const Indices& indices,
+                         Index v) { b.store(parameter(array), values(indices), value(v)); })
         .def("evaluate", [](ir::Builder& b, Index v) { b.evaluate(value(v)); })
         .def("parallel",
              [](ir::Builder& b, const Indices& variables, nb::list ranges) {
@@ -178,10 +179,8 @@ void bind_ir(nb::module_& m) {
                  for (nb::handle item : ranges) r.push_back(range(range_items(item)));
                  b.parallel(handles<ir::Local>(variables), r);
              })
-        .def("for_range",
-             [](ir::Builder& b, Index variable, nb::tuple r) {
-                 b.for_range(local(variable), range(range_items(r)));
-             })
+        .def("for_range", [](ir::Builder& b, Index variable,
+                             nb::tuple r) { b.for_range(local(variable), range(range_items(r))); })
         .def("while_loop", [](ir::Builder& b, Index condition) { b.while_loop(value(condition)); })
         .def("if_begin", [](ir::Builder& b, Index condition) { b.if_begin(value(condition)); })
         .def("if_else", &ir::Builder::if_else)

@@ -92,6 +92,11 @@ Shape read_shape(const dlpack::Tensor& tensor) {
                                      " dimensions and " + (tensor.shape ? "a" : "no") +
                                      " shape; its producer must give one extent per dimension");
     }
+    if (tensor.ndim > Shape::max_ndim) {
+        refuse(ErrorKind::value, "the tensor has " + std::to_string(tensor.ndim) +
+                                     " dimensions; an array has at most " +
+                                     std::to_string(Shape::max_ndim));
+    }
     return Shape(
         std::span<const std::int64_t>(tensor.shape, static_cast<std::size_t>(tensor.ndim)));
 }

@@ -86,20 +86,22 @@ TEST_P(LoadObject, a_switch_takes_each_of_its_branches) {
 
 // numba/numba#9001
 TEST_P(LoadObject, code_more_than_two_gigabytes_from_libm_calls_it) {
-    // The object is too large for the gaps beside the libraries, and what is below is taken.
-    constexpr std::size_t reserved = std::size_t{8} << 30;
-    void* const gap =
-        mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ASSERT_NE(gap, MAP_FAILED);
+    const auto libm = reinterpret_cast<std::intptr_t>(static_cast<double (*)(double)>(std::sin));
+    constexpr std::intptr_t reach = std::intptr_t{1} << 31;
+    // Takes all room near libm for an object that is almost as large as one block.
+    constexpr std::size_t block_size = std::size_t{1} << 28;
+    std::vector<void*> blocks;
+    do {
+        blocks.push_back(mmap(nullptr, block_size, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        ASSERT_NE(blocks.back(), MAP_FAILED);
+    } while (std::abs(reinterpret_cast<std::intptr_t>(blocks.back()) - libm) < 2 * reach);
     const auto module = load(std::string(varied_source) +
-                             "static char large[200000000]; char* keep(void) { return large; }");
+                             "static char large[250000000]; char* keep(void) { return large; }");
     auto* const far = function<double(double, double)>(*module, "far");
-    const auto distance =
-        reinterpret_cast<std::intptr_t>(far) -
-        reinterpret_cast<std::intptr_t>(static_cast<double (*)(double)>(std::sin));
-    EXPECT_GT(std::abs(distance), std::intptr_t{1} << 31);
+    EXPECT_GT(std::abs(reinterpret_cast<std::intptr_t>(far) - libm), reach);
     EXPECT_EQ(far(2, 3), std::sin(2.0) + std::pow(2.0, 3.0) + std::cos(2.0f));
-    munmap(gap, reserved);
+    for (void* block : blocks) munmap(block, block_size);
 }
 
 TEST_P(LoadObject, a_symbol_outside_the_table_is_an_error_that_names_it) {

@@ -4,7 +4,9 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <fstream>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "support.hpp"
@@ -154,6 +156,20 @@ TEST(ArrayFromPtr, read_only_pages_are_accepted_for_reading_only) {
     EXPECT_FALSE(array_from_ptr(pages.begin(), DType::uint8, {pages.bytes()}).writable());
     expect_error(ErrorKind::value, {"not mapped for writing", "writable=false"},
                  [&] { array_from_ptr(pages.begin(), DType::uint8, {pages.bytes()}, {}, true); });
+}
+
+// The kernel maps this page for its clock as a driver maps device memory: it is readable, but
+// the advice that probes ordinary pages refuses it.
+TEST(ArrayFromPtr, a_page_mapped_by_a_driver_is_accepted_with_its_rights) {
+    std::uintptr_t address = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; address == 0 && std::getline(maps, line);)
+        if (line.find("[vvar]") != line.npos) address = std::stoull(line, nullptr, 16);
+    if (address == 0) GTEST_SKIP() << "this kernel maps no [vvar] page";
+    void* page = reinterpret_cast<void*>(address);
+    EXPECT_EQ(array_from_ptr(page, DType::uint8, {1}).ptr(), page);
+    expect_error(ErrorKind::value, {"not mapped for writing"},
+                 [&] { array_from_ptr(page, DType::uint8, {1}, {}, true); });
 }
 
 TEST(ArrayFromPtr, the_check_keeps_the_data_and_errno) {

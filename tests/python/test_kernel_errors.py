@@ -373,6 +373,11 @@ def test_a_call_that_does_not_fit_a_device_function_is_refused(body, words):
     assert all(word in message for word in words), message
 
 
+def test_a_statement_nested_too_deeply_is_refused():
+    body = in_loop("x[i] = " + "-" * 90 + "i" + " + i" * 800)
+    assert "assign parts of it to variables" in error_of_body(body)
+
+
 def test_an_effect_that_may_not_happen_cannot_be_moved_before_its_statement():
     message = error_of_body(in_loop("y = n > 1 and 0 < tack.atomic_add(x, 0, 1) < 2"))
     assert "assign it to a variable first" in message

@@ -47,7 +47,10 @@ class Routine(Variables):
             method = getattr(self, "statement_" + type(statement).__name__, None)
             if method is None:
                 self.unsupported(statement)
-            method(statement)
+            try:
+                method(statement)
+            except RecursionError:
+                self.fail(statement, "nested too deeply; assign parts of it to variables")
 
     def nested(self, statements):
         self.depth += 1

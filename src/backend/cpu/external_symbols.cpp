@@ -8,12 +8,14 @@
 
 // Functions that compilers call where the processor has no instruction. Only their addresses are
 // used here, and some have types that C++ lacks.
-#define TACK_LIBGCC(X)                                                                             \
-    X(__divti3)                                                                                    \
-    X(__modti3) X(__udivti3) X(__umodti3) X(__divmodti4) X(__udivmodti4) X(__floattidf)            \
-        X(__floattisf) X(__floatuntidf) X(__floatuntisf) X(__fixdfti) X(__fixsfti) X(__fixunsdfti) \
-            X(__fixunssfti) X(__powidf2) X(__powisf2) X(__popcountdi2) X(__extendhfsf2)            \
-                X(__extendhfdf2) X(__truncsfhf2) X(__truncdfhf2)
+// clang-format off
+#define TACK_LIBGCC(X)                                                                            \
+    X(__divti3) X(__modti3) X(__udivti3) X(__umodti3) X(__divmodti4) X(__udivmodti4)              \
+    X(__floattidf) X(__floattisf) X(__floatuntidf) X(__floatuntisf)                               \
+    X(__fixdfti) X(__fixsfti) X(__fixunsdfti) X(__fixunssfti)                                     \
+    X(__powidf2) X(__powisf2) X(__popcountdi2)                                                    \
+    X(__extendhfsf2) X(__extendhfdf2) X(__truncsfhf2) X(__truncdfhf2)
+// clang-format on
 #define TACK_DECLARE(name) extern "C" void name();
 TACK_LIBGCC(TACK_DECLARE)
 

@@ -1,0 +1,3 @@
+from tack.interop import dlpack as dlpack
+
+__all__ = ["dlpack"]

@@ -1,0 +1,56 @@
+"""The Python in the documentation runs: each page's blocks in order, in one namespace."""
+
+import ast
+import linecache
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITHOUT_PARTNER = {*sys.stdlib_module_names, "numpy", "tack"}
+
+
+def blocks(page):
+    """The line that each block begins at, and its text."""
+    text = page.read_text()
+    return [(text.count("\n", 0, m.start(1)) + 1, m.group(1)) for m in BLOCK.finditer(text)]
+
+
+def imported_modules(source):
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def pages():
+    found = []
+    for page in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("README.md")]):
+        modules = set().union(*(imported_modules(text) for _, text in blocks(page)))
+        marks = [pytest.mark.partner(name) for name in sorted(modules - WITHOUT_PARTNER)]
+        found.append(pytest.param(page, id=page.name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": f"docs_{page.stem}"}
+    for line, text in blocks(page):
+        # Errors and kernels find their lines in the page itself.
+        file, padded = f"{page}:{line}", "\n" * (line - 1) + text
+        linecache.cache[file] = (len(padded), None, padded.splitlines(True), file)
+        exec(compile(padded, file, "exec"), namespace)
+
+
+def test_the_kernel_page_has_an_example_for_every_section():
+    text = (ROOT / "docs" / "kernels.md").read_text()
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    without = [s.splitlines()[0] for s in sections if "```" not in s]
+    assert without == []
