@@ -41,7 +41,8 @@ public:
     /// The address on device(); null where size() is 0 and nothing was allocated.
     void* ptr() const noexcept;
 
-    /// The same memory under another shape; one extent may be -1. Throws value when the sizes differ.
+    /// The same memory under another shape; one extent may be -1. Throws value when the sizes
+    /// differ.
     Array reshape(const Shape& shape) const;
     /// New memory on the same device, always writable.
     Array copy() const;
@@ -81,7 +82,8 @@ private:
 
 /// New arrays. Host memory is 64-byte aligned. `exportable` asks for memory that export_memory()
 /// can hand out without a copy; throws runtime on a backend that cannot.
-/// Throws value for a shape that is negative or beyond int64 bytes, memory when there is too little.
+/// Throws value for a shape that is negative or beyond int64 bytes, memory when there is too
+/// little.
 TACK_API Array empty(const Shape& shape, DType dtype = DType::float32, const Device& device = {},
                      bool exportable = false);
 TACK_API Array zeros(const Shape& shape, DType dtype = DType::float32, const Device& device = {});
@@ -94,7 +96,8 @@ TACK_API void fill(Array& array, double value);
 TACK_API void fill(Array& array, std::int64_t value);
 TACK_API void fill(Array& array, std::uint64_t value);
 
-/// A one-dimensional copy of `values`, or one of `shape` where given (sizes must agree, else value).
+/// A one-dimensional copy of `values`, or one of `shape` where given (sizes must agree, else
+/// value).
 template <class T>
 Array from_vector(const std::vector<T>& values, const Shape& shape, const Device& device = {}) {
     static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no contiguous elements");
@@ -122,11 +125,11 @@ TACK_API Array array_from_ptr(const void* ptr, DType dtype, const Shape& shape,
 
 /// A device allocation as an operating system's handle, in plain values.
 struct ExportedMemory {
-    std::string backend;              // "cuda", "metal"
-    std::int64_t size = 0;            // bytes of the array
-    std::int64_t allocation_size = 0; // bytes of the allocation, rounded up by the driver
+    std::string backend;               // "cuda", "metal"
+    std::int64_t size = 0;             // bytes of the array
+    std::int64_t allocation_size = 0;  // bytes of the allocation, rounded up by the driver
     std::uint64_t handle = 0;
-    std::string handle_type;          // "posix_fd", "win32_kmt", "mtl_buffer"
+    std::string handle_type;                // "posix_fd", "win32_kmt", "mtl_buffer"
     std::vector<std::uint8_t> device_uuid;  // 16 bytes, or empty where the API has none
 };
 /// Throws runtime on a backend that cannot: "Backend cpu does not support memory export".

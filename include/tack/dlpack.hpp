@@ -79,9 +79,10 @@ struct ManagedTensorVersioned {
 };
 
 static_assert(sizeof(void*) == 8, "Tack needs a 64-bit platform");
-static_assert(sizeof(Tensor) == 48 && offsetof(Tensor, device) == 8 && offsetof(Tensor, ndim) == 16 &&
-              offsetof(Tensor, dtype) == 20 && offsetof(Tensor, shape) == 24 &&
-              offsetof(Tensor, strides) == 32 && offsetof(Tensor, byte_offset) == 40);
+static_assert(sizeof(Tensor) == 48 && offsetof(Tensor, device) == 8 &&
+              offsetof(Tensor, ndim) == 16 && offsetof(Tensor, dtype) == 20 &&
+              offsetof(Tensor, shape) == 24 && offsetof(Tensor, strides) == 32 &&
+              offsetof(Tensor, byte_offset) == 40);
 static_assert(sizeof(ManagedTensor) == 64 && offsetof(ManagedTensor, manager_ctx) == 48 &&
               offsetof(ManagedTensor, deleter) == 56);
 static_assert(sizeof(ManagedTensorVersioned) == 80 &&

@@ -61,8 +61,8 @@ constexpr DType make_dtype_of() {
     } else {
         static_assert(std::is_integral_v<U> && sizeof(U) <= 8, "no Tack dtype for this type");
         constexpr int log2 = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
-        return static_cast<DType>(static_cast<int>(std::is_signed_v<U> ? DType::int8 : DType::uint8) +
-                                  log2);
+        return static_cast<DType>(
+            static_cast<int>(std::is_signed_v<U> ? DType::int8 : DType::uint8) + log2);
     }
 }
 template <class T>

@@ -40,13 +40,13 @@ enum class Compare : std::uint8_t { equal, not_equal, less, less_equal, greater,
 enum class Atomic : std::uint8_t { add, minimum, maximum };
 
 /// Functions of Python's math module (those of one or two floating-point values).
-/// clang-format off
+// clang-format off
 enum class Math : std::uint8_t {
     acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, ceil, copysign, cos, cosh, erf, erfc, exp,
     exp2, expm1, floor, fmod, gamma, hypot, isfinite, isinf, isnan, lgamma, log, log10, log1p, log2,
     sin, sinh, sqrt, tan, tanh, trunc,
 };
-/// clang-format on
+// clang-format on
 /// The name in Python's math module.
 TACK_API std::string_view name(Math function);
 inline constexpr int math_count = static_cast<int>(Math::trunc) + 1;

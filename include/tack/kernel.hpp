@@ -179,17 +179,17 @@ public:
 
 // operators, as in docs/kernels.md: / is true division, % has the divisor's sign
 
-#define TACK_BINARY(symbol, op)                                                        \
-    inline Expr operator symbol(const Expr& a, const Expr& b) {                        \
-        return Expr(detail::tracer(#symbol).binary(op, a.value(), b.value()));         \
-    }                                                                                  \
-    template <class T>                                                                 \
-    Var<T>& operator symbol##=(Var<T>& target, const Expr& b) {                        \
-        return target = static_cast<Expr>(target) symbol b;                            \
-    }                                                                                  \
-    template <std::size_t Rank>                                                        \
-    void operator symbol##=(const Element<Rank>& target, const Expr& b) {              \
-        target = static_cast<Expr>(target) symbol b;                                   \
+#define TACK_BINARY(symbol, op)                                                \
+    inline Expr operator symbol(const Expr& a, const Expr& b) {                \
+        return Expr(detail::tracer(#symbol).binary(op, a.value(), b.value())); \
+    }                                                                          \
+    template <class T>                                                         \
+    Var<T>& operator symbol## = (Var<T> & target, const Expr& b) {             \
+        return target = static_cast<Expr>(target) symbol b;                    \
+    }                                                                          \
+    template <std::size_t Rank>                                                \
+    void operator symbol## = (const Element<Rank>& target, const Expr& b) {    \
+        target = static_cast<Expr>(target) symbol b;                           \
     }
 TACK_BINARY(+, ir::Binary::add)
 TACK_BINARY(-, ir::Binary::subtract)
@@ -203,9 +203,9 @@ TACK_BINARY(<<, ir::Binary::shift_left)
 TACK_BINARY(>>, ir::Binary::shift_right)
 #undef TACK_BINARY
 
-#define TACK_COMPARE(symbol, op)                                                   \
-    inline Expr operator symbol(const Expr& a, const Expr& b) {                    \
-        return Expr(detail::tracer(#symbol).compare(op, a.value(), b.value()));    \
+#define TACK_COMPARE(symbol, op)                                                \
+    inline Expr operator symbol(const Expr& a, const Expr& b) {                 \
+        return Expr(detail::tracer(#symbol).compare(op, a.value(), b.value())); \
     }
 TACK_COMPARE(==, ir::Compare::equal)
 TACK_COMPARE(!=, ir::Compare::not_equal)
@@ -215,10 +215,8 @@ TACK_COMPARE(>, ir::Compare::greater)
 TACK_COMPARE(>=, ir::Compare::greater_equal)
 #undef TACK_COMPARE
 
-#define TACK_UNARY(name, op)                                      \
-    inline Expr name(const Expr& a) {                             \
-        return Expr(detail::tracer(#name).unary(op, a.value()));  \
-    }
+#define TACK_UNARY(name, op) \
+    inline Expr name(const Expr& a) { return Expr(detail::tracer(#name).unary(op, a.value())); }
 TACK_UNARY(operator-, ir::Unary::negative)
 TACK_UNARY(operator~, ir::Unary::invert)
 TACK_UNARY(operator!, ir::Unary::logical_not)
@@ -234,7 +232,8 @@ inline Expr operator||(const Expr& a, const Expr& b) {
 }
 /// Python's //: rounds towards minus infinity.
 inline Expr floor_divide(const Expr& a, const Expr& b) {
-    return Expr(detail::tracer("floor_divide").binary(ir::Binary::floor_divide, a.value(), b.value()));
+    return Expr(
+        detail::tracer("floor_divide").binary(ir::Binary::floor_divide, a.value(), b.value()));
 }
 inline Expr pow(const Expr& a, const Expr& b) {
     return Expr(detail::tracer("pow").binary(ir::Binary::power, a.value(), b.value()));
@@ -248,7 +247,8 @@ inline Expr max(const Expr& a, const Expr& b) {
 }
 /// Both values are evaluated, one is taken.
 inline Expr select(const Expr& condition, const Expr& then, const Expr& otherwise) {
-    return Expr(detail::tracer("select").select(condition.value(), then.value(), otherwise.value()));
+    return Expr(
+        detail::tracer("select").select(condition.value(), then.value(), otherwise.value()));
 }
 /// Saturates from floating-point to integer; NaN gives 0.
 template <class T>
@@ -411,9 +411,7 @@ public:
            std::source_location where = std::source_location::current())
         : Kernel(
               std::move(name),
-              [body = std::move(body)](ir::Builder& b) {
-                  detail::trace(b, body, &F::operator());
-              },
+              [body = std::move(body)](ir::Builder& b) { detail::trace(b, body, &F::operator()); },
               options, where, Traced{}) {}
     Kernel(Kernel&&) noexcept;
     Kernel& operator=(Kernel&&) noexcept;

@@ -20,8 +20,8 @@ struct Argument {
     Kind kind;
     DType dtype = DType::bool_;  // of an array or a scalar
     union {
-        ArrayState* array;  // alive until launch() returns
-        std::uint64_t bits; // the scalar's bytes, low ones first
+        ArrayState* array;   // alive until launch() returns
+        std::uint64_t bits;  // the scalar's bytes, low ones first
     };
 
     Argument() = default;

@@ -23,7 +23,8 @@ struct Captured {
 
     /// Borrowed; null where there is none.
     PyObject* current() const {
-        if (PyDict_Check(container.ptr())) return PyDict_GetItemWithError(container.ptr(), key.ptr());
+        if (PyDict_Check(container.ptr()))
+            return PyDict_GetItemWithError(container.ptr(), key.ptr());
         return PyCell_GET(container.ptr());
     }
 };
@@ -63,9 +64,9 @@ struct InUse {
 };
 
 struct State {
-    nb::object build;     // () -> Program; fills `captured`
-    nb::tuple parameters; // names
-    nb::list captured;    // (dict, name) or (cell, None) of the last build
+    nb::object build;      // () -> Program; fills `captured`
+    nb::tuple parameters;  // names
+    nb::list captured;     // (dict, name) or (cell, None) of the last build
     std::string name;
     kernel::Options options;
     std::vector<std::unique_ptr<Variant>> variants;  // the most recently used last
@@ -101,8 +102,7 @@ struct State {
 };
 
 struct KernelObject {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject* dict;
     PyObject* weakrefs;
     State* state;
@@ -200,8 +200,8 @@ PyObject* inspect(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObj
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *build, *parameters, *function, *captured;
     int fast_math;
-    if (!PyArg_ParseTuple(args, "OO!pOO!", &build, &PyTuple_Type, &parameters, &fast_math, &function,
-                          &PyList_Type, &captured))
+    if (!PyArg_ParseTuple(args, "OO!pOO!", &build, &PyTuple_Type, &parameters, &fast_math,
+                          &function, &PyList_Type, &captured))
         return nullptr;
     return guarded<PyObject*>(nullptr, [&] {
         auto state = std::make_unique<State>();
@@ -265,8 +265,7 @@ PyObject* repr(PyObject* self) {
 }
 
 PyMethodDef methods[] = {
-    {"inspect",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(inspect)),
+    {"inspect", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(inspect)),
      METH_FASTCALL | METH_KEYWORDS,
      "inspect($self, /, *args, mode='ir')\n--\n\n"
      "What a launch with these arguments would use, as text.\n\n"
@@ -306,9 +305,8 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {
-    "tack.Kernel", sizeof(KernelObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec spec = {"tack.Kernel", sizeof(KernelObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
 
 }  // namespace
 }  // namespace tack::python

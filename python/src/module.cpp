@@ -9,7 +9,8 @@ NB_MODULE(_core, m) {
     using namespace tack::python;
 
     // A program that ends with arrays alive has done nothing wrong, and the library never prints.
-    nb::set_leak_warnings(std::getenv("TACK_LEAK_WARNINGS") != nullptr);
+    const char* wanted = std::getenv("TACK_LEAK_WARNINGS");
+    nb::set_leak_warnings(wanted && *wanted);
     m.doc() = "The compiled part of Tack; use the names that the tack package has.";
     m.attr("__version__") = TACK_VERSION;
     bind_errors(m);

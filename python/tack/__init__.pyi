@@ -1,6 +1,6 @@
 import builtins
 from types import EllipsisType
-from typing import Any, ClassVar, Protocol, SupportsFloat, SupportsIndex, TypeAlias, overload
+from typing import Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt

@@ -101,7 +101,10 @@ def main(arguments=None):
             print(clear_cache())
         else:
             cache = status()["cache"]
-            print(f"{cache['folder'] or 'no disk cache'}: {cache['entries']} compiled kernels, ", end="")
+            print(
+                f"{cache['folder'] or 'no disk cache'}: {cache['entries']} compiled kernels, ",
+                end="",
+            )
             print(f"{cache['bytes']} of {cache['limit']} bytes")
     elif options.json:
         print(json.dumps(status(), indent=2))

@@ -29,8 +29,8 @@ struct ArrayState final : detail::RefCounted {
 
 inline Array make_array(BufferRef buffer, Shape shape, DType dtype, std::int64_t size,
                         bool writable) {
-    return Array(detail::make_ref<ArrayState>(std::move(buffer), std::move(shape), dtype, size,
-                                              writable));
+    return Array(
+        detail::make_ref<ArrayState>(std::move(buffer), std::move(shape), dtype, size, writable));
 }
 
 }  // namespace tack

@@ -1,9 +1,12 @@
 #include "tack_clang.h"
 
+#include <immintrin.h>
+#include <pthread.h>
+#include <signal.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -125,7 +128,9 @@ std::vector<const char*> frontend_arguments(const tack_clang_request& request) {
         // The kernel language defines what C leaves undefined: integers wrap, any memory may be
         // read as any type, and a cast to _Float16 rounds there and then.
         "-fwrapv", "-relaxed-aliasing", "-ffloat16-excess-precision=none", "-nostdsysteminc",
-        "-nobuiltininc"};
+        "-nobuiltininc",
+        // Each operator of a generated expression has parentheses: 256 would be a sum's terms.
+        "-fbracket-depth", "1024"};
     if (request.fast_math) {
         arguments.insert(arguments.end(), {"-ffp-contract=fast", "-mreassociate",
                                            "-freciprocal-math", "-fno-signed-zeros"});
@@ -262,6 +267,59 @@ char* duplicate(const char* data, size_t size) {
     return copy;
 }
 
+bool compile_to_result(const tack_clang_request& request, tack_clang_result& result) noexcept {
+    try {
+        std::string log;
+        llvm::SmallVector<char, 0> output;
+        bool good = false;
+        try {
+            llvm::raw_string_ostream stream(log);
+            good = compile(request, output, stream);
+        } catch (const FatalError& error) {
+            log += "error: " + error.message + "\n";
+        }
+        if (!log.empty()) result.log = duplicate(log.data(), log.size());
+        if (!good) return false;
+        result.size = output.size();
+        result.data = duplicate(output.data(), output.size());
+        if (result.data) return true;
+    } catch (...) {
+    }
+    constexpr char out_of_memory[] = "error: the compiler ran out of memory\n";
+    std::free(result.log);
+    result = {nullptr, 0, duplicate(out_of_memory, sizeof out_of_memory - 1)};
+    return false;
+}
+
+// Runs `body`, which must not throw, on a thread of its own. Clang recurses with the nesting of
+// the source: the caller's stack may be too small for that, and its floating point mode is not to
+// decide what constants fold to.
+template <class Body>
+void run_apart(Body body) {
+    constexpr size_t stack_size = size_t{16} << 20;  // twice what the deepest nesting takes
+    const auto start = [](void* argument) -> void* {
+        constexpr unsigned default_mode = 0x1f80;  // round to nearest, keep denormals, no traps
+        _mm_setcsr(default_mode);
+        (*static_cast<Body*>(argument))();
+        return nullptr;
+    };
+    // The thread inherits the mask: signals of the process go to its other threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, stack_size);
+    pthread_t thread;
+    const bool started = pthread_create(&thread, &attributes, start, &body) == 0;
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (started)
+        pthread_join(thread, nullptr);
+    else
+        body();
+}
+
 }  // namespace
 
 extern "C" {
@@ -276,31 +334,7 @@ __attribute__((visibility("default"))) int tack_clang_compile(const tack_clang_r
                                                               tack_clang_result* result) {
     *result = {};
     bool good = false;
-    try {
-        std::string log;
-        llvm::SmallVector<char, 0> output;
-        try {
-            llvm::raw_string_ostream stream(log);
-            good = compile(*request, output, stream);
-        } catch (const FatalError& error) {
-            log += "error: " + error.message + "\n";
-        }
-        if (good) {
-            result->data = duplicate(output.data(), output.size());
-            result->size = output.size();
-            good = result->data != nullptr;
-        }
-        if (!log.empty()) result->log = duplicate(log.data(), log.size());
-    } catch (...) {
-        good = false;
-    }
-    if (!good) {
-        std::free(result->data);
-        result->data = nullptr;
-        result->size = 0;
-        constexpr char unexplained[] = "error: the compiler ran out of memory\n";
-        if (!result->log) result->log = duplicate(unexplained, sizeof unexplained - 1);
-    }
+    run_apart([&] { good = compile_to_result(*request, *result); });
     return good ? 0 : 1;
 }
 

@@ -29,9 +29,10 @@ public:
         Emitter entry(spec_, kernel_, helpers_);
         const std::string entry_body = top_level(entry);
         std::string out = preamble();
-        out += "\nstruct runtime {\n"
-               "    void (*parallel)(const struct runtime *, void (*)(const void *, i64, i64), "
-               "const void *, i64, f64);\n};\n";
+        out +=
+            "\nstruct runtime {\n"
+            "    void (*parallel)(const struct runtime *, void (*)(const void *, i64, i64), "
+            "const void *, i64, f64);\n};\n";
         out += "\nstruct frame {\n    const u64 *slots;\n" + frame_ + "};\n";
         out += regions_;
         out += "\nvoid " + std::string(host_kernel_symbol) +
@@ -111,7 +112,8 @@ private:
         }
         for (const std::int32_t local : outside_) {
             if (!body.uses.locals.contains(local)) continue;
-            frame_ += "    " + type_of_local(local) + " r" + id + "_" + body.local_name(local) + ";\n";
+            frame_ +=
+                "    " + type_of_local(local) + " r" + id + "_" + body.local_name(local) + ";\n";
             run += "        frame.r" + id + "_" + body.local_name(local) + " = " +
                    body.local_name(local) + ";\n";
         }
@@ -180,7 +182,8 @@ private:
                                     : rows(id, variables, locals, inside);
         out += "}\nstatic void enter_" + id +
                "(const void *of, i64 begin, i64 end) {\n    const struct frame *frame = of;\n"
-               "    region_" + id + "(frame, " + arguments + "begin, end);\n}\n";
+               "    region_" +
+               id + "(frame, " + arguments + "begin, end);\n}\n";
         return out;
     }
 
@@ -211,8 +214,8 @@ private:
         const std::size_t last = variables.size() - 1;
         std::string out = "    i64 rest = begin";
         for (std::size_t axis = last; axis > 0; --axis)
-            out += ";\n    i64 " + counter(axis) + "_at = rest % " + extent(axis) + "; rest /= " +
-                   extent(axis);
+            out += ";\n    i64 " + counter(axis) + "_at = rest % " + extent(axis) +
+                   "; rest /= " + extent(axis);
         out += ";\n    i64 k0_at = rest;\n";
         out += "    while (begin < end) {\n";
         for (std::size_t axis = 0; axis < last; ++axis)

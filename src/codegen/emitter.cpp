@@ -44,7 +44,8 @@ std::string number_text(double value, DType d) {
     const bool single = d == DType::float32;
     if (std::isnan(value)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
     if (std::isinf(value))
-        return std::string(value < 0 ? "(-" : "(") + (single ? "__builtin_inff())" : "__builtin_inf())");
+        return std::string(value < 0 ? "(-" : "(") +
+               (single ? "__builtin_inff())" : "__builtin_inf())");
     char text[40];
     std::snprintf(text, sizeof text, "%a", single ? static_cast<float>(value) : value);
     std::string out(text);
@@ -72,7 +73,8 @@ Emitter::Emitter(const kernel::Specialization& spec, const kernel::Instance& ins
     : spec_(spec), instance_(instance), routine_(spec.routine(instance)), helpers_(helpers) {}
 
 std::string Emitter::local_name(std::int32_t local) const {
-    return "v" + std::to_string(local) + "_" + ascii(routine_.locals[static_cast<std::size_t>(local)]);
+    return "v" + std::to_string(local) + "_" +
+           ascii(routine_.locals[static_cast<std::size_t>(local)]);
 }
 
 std::string Emitter::parameter_name(std::int32_t parameter) const {
@@ -92,8 +94,9 @@ std::string Emitter::pointer_type(const kernel::ParameterType& parameter) const 
 }
 
 std::string Emitter::signature(std::int32_t instance) const {
-    std::string out = "static " + (instance_.result.known ? type_of(instance_.result.dtype) : "void") +
-                      " " + function_name(spec_, instance) + "(";
+    std::string out = "static " +
+                      (instance_.result.known ? type_of(instance_.result.dtype) : "void") + " " +
+                      function_name(spec_, instance) + "(";
     for (std::size_t k = 0; k < instance_.parameters.size(); ++k) {
         const auto& p = instance_.parameters[k];
         const auto index = static_cast<std::int32_t>(k);
@@ -144,8 +147,12 @@ void Emitter::statement(const Stmt& s, int depth) {
                             as(s.operands.back(), p.type.dtype) + ";");
             break;
         }
-        case StmtOp::evaluate: line(depth, "(void)" + expr(s.operands[0]) + ";"); break;
-        case StmtOp::for_range: range_loop(s, depth); break;
+        case StmtOp::evaluate:
+            line(depth, "(void)" + expr(s.operands[0]) + ";");
+            break;
+        case StmtOp::for_range:
+            range_loop(s, depth);
+            break;
         case StmtOp::while_loop: {
             const double before = cost;
             line(depth, "while (" + truth(s.operands[0]) + ") {");
@@ -164,14 +171,19 @@ void Emitter::statement(const Stmt& s, int depth) {
             }
             line(depth, "}");
             break;
-        case StmtOp::break_loop: line(depth, "break;"); break;
-        case StmtOp::continue_loop: line(depth, "continue;"); break;
+        case StmtOp::break_loop:
+            line(depth, "break;");
+            break;
+        case StmtOp::continue_loop:
+            line(depth, "continue;");
+            break;
         case StmtOp::return_value:
             line(depth, s.operands.empty()
                             ? "return;"
                             : "return " + as(s.operands[0], instance_.result.dtype) + ";");
             break;
-        case StmtOp::parallel: break;  // the dialect's
+        case StmtOp::parallel:
+            break;  // the dialect's
     }
 }
 
@@ -200,10 +212,11 @@ void Emitter::range_loop(const Stmt& s, int depth) {
                             "_start, " + as_index(r.stop) + ", " + counter + "_step);");
         line(depth + 1, "for (i64 " + counter + " = 0; " + counter + " < " + counter +
                             "_trips; ++" + counter + ") {");
-        line(depth + 2, local_name(variable) + " = " +
-                            convert("(" + counter + "_start + " + counter + " * " + counter + "_step)",
-                                    DType::int64, d) +
-                            ";");
+        line(depth + 2,
+             local_name(variable) + " = " +
+                 convert("(" + counter + "_start + " + counter + " * " + counter + "_step)",
+                         DType::int64, d) +
+                 ";");
     }
     out_ += statements(s.body, depth + 2);
     line(depth + 1, "}");
@@ -236,10 +249,14 @@ std::string Emitter::literal(const Expr& e, DType dtype) const {
                                         : static_cast<double>(e.integer);
     switch (dtype) {
         case DType::float64:
-        case DType::float32: return number_text(number, dtype);
-        case DType::float16: return "(f16)" + number_text(number, DType::float64);
-        case DType::bfloat16: return "(bf16)" + std::to_string(bfloat16(number).bits);
-        default: break;
+        case DType::float32:
+            return number_text(number, dtype);
+        case DType::float16:
+            return "(f16)" + number_text(number, DType::float64);
+        case DType::bfloat16:
+            return "(bf16)" + std::to_string(bfloat16(number).bits);
+        default:
+            break;
     }
     if (e.op != Op::literal_float) {
         const std::string text = integer_text(e.integer, is_unsigned ? DType::uint64 : dtype);
@@ -257,11 +274,11 @@ std::string Emitter::literal(const Expr& e, DType dtype) const {
         return "(" + type_of(dtype) + ")" +
                integer_text(is_signed_integer(dtype) ? static_cast<std::int64_t>(low) : 0,
                             DType::int64);
-    const std::uint64_t bits = number >= high
-                                   ? ~std::uint64_t{0} >> (64 - static_cast<int>(itemsize(dtype)) * 8 +
-                                                           (is_signed_integer(dtype) ? 1 : 0))
-                               : number < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(number))
-                                            : static_cast<std::uint64_t>(number);
+    const std::uint64_t bits =
+        number >= high ? ~std::uint64_t{0} >> (64 - static_cast<int>(itemsize(dtype)) * 8 +
+                                               (is_signed_integer(dtype) ? 1 : 0))
+        : number < 0   ? static_cast<std::uint64_t>(static_cast<std::int64_t>(number))
+                       : static_cast<std::uint64_t>(number);
     return "(" + type_of(dtype) + ")" +
            integer_text(static_cast<std::int64_t>(bits),
                         dtype == DType::uint64 ? dtype : DType::int64);
@@ -276,8 +293,8 @@ std::string Emitter::convert(std::string text, DType from, DType to) {
         return convert("(f32)" + text, DType::float32, to);
     if (is_floating(from) && is_integer(to)) return helpers_.saturate(from, to) + "(" + text + ")";
     if (to == DType::bfloat16) {
-        const DType wide = from == DType::float16 || from == DType::float32 ? DType::float32
-                                                                            : DType::float64;
+        const DType wide =
+            from == DType::float16 || from == DType::float32 ? DType::float32 : DType::float64;
         return helpers_.bfloat16_from(wide) + "(" + convert(text, from, wide) + ")";
     }
     // Through double, which rounds no integer that float16 can tell from its neighbours.
@@ -294,7 +311,8 @@ std::string Emitter::element(std::int32_t array, const Value* indices) {
     std::string index = as_index(indices[0]);
     for (int axis = 1; axis < p.ndim; ++axis) {
         uses.extents.insert({array, axis});
-        index = "(" + index + " * " + extent_name(array, axis) + " + " + as_index(indices[axis]) + ")";
+        index =
+            "(" + index + " * " + extent_name(array, axis) + " + " + as_index(indices[axis]) + ")";
     }
     return parameter_name(array) + "[" + index + "]";
 }
@@ -306,9 +324,14 @@ std::string Emitter::expr(Value value) {
         case Op::literal_bool:
         case Op::literal_int:
         case Op::literal_uint:
-        case Op::literal_float: return literal(e, result);
-        case Op::local: uses.locals.insert(e.index); return local_name(e.index);
-        case Op::parameter: uses.parameters.insert(e.index); return parameter_name(e.index);
+        case Op::literal_float:
+            return literal(e, result);
+        case Op::local:
+            uses.locals.insert(e.index);
+            return local_name(e.index);
+        case Op::parameter:
+            uses.parameters.insert(e.index);
+            return parameter_name(e.index);
         case Op::load:
             cost += memory_cost;
             return result == DType::bool_ ? "(" + element(e.index, e.operands.data()) + " != 0)"
@@ -328,17 +351,25 @@ std::string Emitter::expr(Value value) {
             }
             return ndim > 1 ? "(" + out + ")" : out;
         }
-        case Op::unary: return unary(e, result);
-        case Op::binary: return binary(e, result);
-        case Op::compare: return compare(e);
-        case Op::logical_and: return "(" + truth(e.operands[0]) + " && " + truth(e.operands[1]) + ")";
-        case Op::logical_or: return "(" + truth(e.operands[0]) + " || " + truth(e.operands[1]) + ")";
+        case Op::unary:
+            return unary(e, result);
+        case Op::binary:
+            return binary(e, result);
+        case Op::compare:
+            return compare(e);
+        case Op::logical_and:
+            return "(" + truth(e.operands[0]) + " && " + truth(e.operands[1]) + ")";
+        case Op::logical_or:
+            return "(" + truth(e.operands[0]) + " || " + truth(e.operands[1]) + ")";
         case Op::select:
             return "(" + truth(e.operands[0]) + " ? " + as(e.operands[1], result) + " : " +
                    as(e.operands[2], result) + ")";
-        case Op::cast: return as(e.operands[0], e.dtype);
-        case Op::math: return math(e, result);
-        case Op::call: return call(value, e);
+        case Op::cast:
+            return as(e.operands[0], e.dtype);
+        case Op::math:
+            return math(e, result);
+        case Op::call:
+            return call(value, e);
         case Op::atomic:
             cost += 10;
             return helpers_.atomic(static_cast<ir::Atomic>(e.code), result) + "(&" +
@@ -363,7 +394,8 @@ std::string Emitter::unary(const Expr& e, DType result) {
     } else if (op == ir::Unary::negative) {
         out = "-" + x;
     } else if (is_floating(wide)) {
-        out = std::string(wide == DType::float32 ? "__builtin_fabsf(" : "__builtin_fabs(") + x + ")";
+        out =
+            std::string(wide == DType::float32 ? "__builtin_fabsf(" : "__builtin_fabs(") + x + ")";
     } else {
         out = is_unsigned_integer(wide) ? x : helpers_.absolute(wide) + "(" + x + ")";
     }
@@ -384,25 +416,40 @@ std::string Emitter::binary(const Expr& e, DType result) {
     const char* symbol = "";
     switch (op) {
         // NumPy's + and * of booleans are or and and.
-        case ir::Binary::add: symbol = result == DType::bool_ ? "|" : "+"; break;
-        case ir::Binary::multiply: symbol = result == DType::bool_ ? "&" : "*"; break;
-        case ir::Binary::subtract: symbol = "-"; break;
+        case ir::Binary::add:
+            symbol = result == DType::bool_ ? "|" : "+";
+            break;
+        case ir::Binary::multiply:
+            symbol = result == DType::bool_ ? "&" : "*";
+            break;
+        case ir::Binary::subtract:
+            symbol = "-";
+            break;
         case ir::Binary::divide:
             cost += division_cost;
             symbol = "/";
             break;
-        case ir::Binary::bit_and: symbol = "&"; break;
-        case ir::Binary::bit_or: symbol = "|"; break;
-        case ir::Binary::bit_xor: symbol = "^"; break;
-        case ir::Binary::floor_divide: return called(helpers_.floor_divide(wide));
-        case ir::Binary::remainder: return called(helpers_.remainder(wide));
+        case ir::Binary::bit_and:
+            symbol = "&";
+            break;
+        case ir::Binary::bit_or:
+            symbol = "|";
+            break;
+        case ir::Binary::bit_xor:
+            symbol = "^";
+            break;
+        case ir::Binary::floor_divide:
+            return called(helpers_.floor_divide(wide));
+        case ir::Binary::remainder:
+            return called(helpers_.remainder(wide));
         case ir::Binary::shift_left:
         case ir::Binary::shift_right:
             return called(helpers_.shift(op == ir::Binary::shift_left, wide));
         case ir::Binary::minimum:
         case ir::Binary::maximum:
             return called(helpers_.extremum(op == ir::Binary::maximum, wide));
-        case ir::Binary::power: break;
+        case ir::Binary::power:
+            break;
     }
     cost += arithmetic_cost;
     const std::string out = "(" + a + " " + symbol + " " + b + ")";
@@ -416,8 +463,8 @@ std::string Emitter::power(const Expr& e, DType result) {
     const Expr& exponent = routine_[e.operands[1]];
     const bool literal_exponent =
         exponent.op == Op::literal_int || exponent.op == Op::literal_float;
-    const double n = exponent.op == Op::literal_float ? exponent.number
-                                                      : static_cast<double>(exponent.integer);
+    const double n =
+        exponent.op == Op::literal_float ? exponent.number : static_cast<double>(exponent.integer);
     const std::string base = as(e.operands[0], wide);
     if (literal_exponent && n == 2) {
         cost += arithmetic_cost;
@@ -444,9 +491,9 @@ std::string Emitter::power(const Expr& e, DType result) {
 
 std::string Emitter::compare(const Expr& e) {
     static constexpr const char* symbols[] = {"==", "!=", "<", "<=", ">", ">="};
-    constexpr ir::Compare mirrored[] = {ir::Compare::equal,         ir::Compare::not_equal,
-                                        ir::Compare::greater,       ir::Compare::greater_equal,
-                                        ir::Compare::less,          ir::Compare::less_equal};
+    constexpr ir::Compare mirrored[] = {ir::Compare::equal,   ir::Compare::not_equal,
+                                        ir::Compare::greater, ir::Compare::greater_equal,
+                                        ir::Compare::less,    ir::Compare::less_equal};
     const Type a = instance_.exprs[static_cast<std::size_t>(e.operands[0])];
     const Type b = instance_.exprs[static_cast<std::size_t>(e.operands[1])];
     const auto op = static_cast<ir::Compare>(e.code);
@@ -460,8 +507,9 @@ std::string Emitter::compare(const Expr& e) {
             const Value s = e.operands[a_unsigned ? 1 : 0];
             const Value u = e.operands[a_unsigned ? 0 : 1];
             const Expr& literal_operand = routine_[s];
-            const bool positive = !is_signed_integer(dtype_of(s)) ||
-                                  (literal_operand.op == Op::literal_int && literal_operand.integer >= 0);
+            const bool positive =
+                !is_signed_integer(dtype_of(s)) ||
+                (literal_operand.op == Op::literal_int && literal_operand.integer >= 0);
             if (!positive)
                 return helpers_.compare_mixed(a_unsigned ? mirrored[e.code] : op) + "(" +
                        as(s, DType::int64) + ", " + as(u, DType::uint64) + ")";

@@ -59,9 +59,7 @@ private:
     std::string convert(std::string text, DType from, DType to);
     std::string truth(ir::Value value);
 
-    DType dtype_of(ir::Value v) const {
-        return instance_.exprs[static_cast<std::size_t>(v)].dtype;
-    }
+    DType dtype_of(ir::Value v) const { return instance_.exprs[static_cast<std::size_t>(v)].dtype; }
 
     const kernel::Specialization& spec_;
     const kernel::Instance& instance_;

@@ -69,7 +69,7 @@ static inline $t $name($t a, $t b) {
 )",
                                                     {{"$t", t}, {"$s", float_suffix(d)}}));
     // Up to 32 bits a double's quotient is exact enough to floor, and it vectorises.
-    const char* source = bits(d) <= 32 ? R"(
+    const char* source = bits(d) <= 32          ? R"(
 static inline $t $name($t a, $t b) {
     return b == 0 ? ($t)0 : ($t)(i64)__builtin_floor((f64)a / (f64)b);
 }
@@ -108,7 +108,7 @@ static inline $t $name($t a, $t b) { return b == 0 ? ($t)0 : ($t)(a - ($t)($divi
 
 std::string Helpers::shift(bool left, DType d) {
     const std::string t(type_name(d));
-    const char* source = left ? R"(
+    const char* source = left                   ? R"(
 static inline $t $name($t a, $t n) { return ($u)n >= $bits ? ($t)0 : ($t)(($w)a << ($u)n); }
 )"
                          : is_signed_integer(d) ? R"(
@@ -251,7 +251,10 @@ std::string Helpers::atomic(ir::Atomic op, DType d) {
                                     ? "old + value"
                                     : extremum(op == ir::Atomic::maximum, d) + "(old, value)";
     // Compared as bits, so that a NaN in the cell does not make the loop endless.
-    return add(suffixed(names[static_cast<std::size_t>(op)], d), fill_in(R"(
+    return add(
+        suffixed(names[static_cast<std::size_t>(op)], d),
+        fill_in(
+            R"(
 static inline $t $name($t *cell, $t value) {
     $u seen = __atomic_load_n(($u *)cell, __ATOMIC_RELAXED), wanted;
     $t old, sum;
@@ -264,9 +267,7 @@ static inline $t $name($t *cell, $t value) {
     return old;
 }
 )",
-                                                                        {{"$combine", combine},
-                                                                         {"$t", std::string(type_name(d))},
-                                                                         {"$u", unsigned_name(d)}}));
+            {{"$combine", combine}, {"$t", std::string(type_name(d))}, {"$u", unsigned_name(d)}}));
 }
 
 std::string Helpers::math(ir::Math function, DType d) {
@@ -279,11 +280,14 @@ std::string Helpers::math(ir::Math function, DType d) {
         case ir::Math::floor:
         case ir::Math::fmod:
         case ir::Math::sqrt:
-        case ir::Math::trunc: return "__builtin_" + name + s;
+        case ir::Math::trunc:
+            return "__builtin_" + name + s;
         case ir::Math::isfinite:
         case ir::Math::isinf:
-        case ir::Math::isnan: return "__builtin_" + name;
-        default: break;
+        case ir::Math::isnan:
+            return "__builtin_" + name;
+        default:
+            break;
     }
     const bool binary = function == ir::Math::atan2 || function == ir::Math::hypot;
     return declare((function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);

@@ -16,19 +16,19 @@ std::string_view type_name(DType dtype);
 class Helpers {
 public:
     // Each gives the name of a function of the operation on that dtype.
-    std::string floor_divide(DType dtype);    // integers: by zero 0; floats: NumPy's
-    std::string remainder(DType dtype);       // likewise
+    std::string floor_divide(DType dtype);      // integers: by zero 0; floats: NumPy's
+    std::string remainder(DType dtype);         // likewise
     std::string shift(bool left, DType dtype);  // too far or negative: 0 or the sign
-    std::string power(DType integer);         // by squaring; a negative exponent 0, but of 1, -1
+    std::string power(DType integer);           // by squaring; a negative exponent 0, but of 1, -1
     std::string square(DType dtype);
     std::string extremum(bool maximum, DType dtype);  // NaN wins
     std::string absolute(DType dtype);
     std::string saturate(DType from, DType to);  // float to integer; NaN is 0
     std::string bfloat16_from(DType from);       // float32 or float64, rounded once
     std::string bfloat16_to_float32();
-    std::string compare_mixed(ir::Compare op);   // (int64, uint64), exact
-    std::string trips();                         // passes of a range(start, stop, step)
-    std::string atomic(ir::Atomic op, DType dtype);  // (pointer, value) gives the old value
+    std::string compare_mixed(ir::Compare op);         // (int64, uint64), exact
+    std::string trips();                               // passes of a range(start, stop, step)
+    std::string atomic(ir::Atomic op, DType dtype);    // (pointer, value) gives the old value
     std::string math(ir::Math function, DType dtype);  // float32 or float64
     std::string math_power(DType dtype);               // likewise
 

@@ -16,10 +16,14 @@ using ir::Value;
 
 std::string describe(Type type) {
     switch (type.weak) {
-        case Weak::integer: return "int";
-        case Weak::floating: return "float";
-        case Weak::index: return "int64";
-        default: return std::string(name(type.dtype));
+        case Weak::integer:
+            return "int";
+        case Weak::floating:
+            return "float";
+        case Weak::index:
+            return "int64";
+        default:
+            return std::string(name(type.dtype));
     }
 }
 
@@ -52,9 +56,7 @@ private:
     static std::size_t index(std::int32_t k) { return static_cast<std::size_t>(k); }
     Instance& instance() { return spec_.instances[index(self_)]; }
     const ParameterType& parameter(std::int32_t k) { return instance().parameters[index(k)]; }
-    const std::string& parameter_name(std::int32_t k) {
-        return routine_.parameters[index(k)].name;
-    }
+    const std::string& parameter_name(std::int32_t k) { return routine_.parameters[index(k)].name; }
     [[noreturn]] void fail(ir::Location where, const std::string& message) {
         ir::fail(routine_, where, message);
     }
@@ -67,13 +69,17 @@ private:
 
     void statement(const Stmt& s) {
         switch (s.op) {
-            case StmtOp::assign: assign(s.index, expr(s.operands[0]), s.where); break;
+            case StmtOp::assign:
+                assign(s.index, expr(s.operands[0]), s.where);
+                break;
             case StmtOp::store: {
                 access_array(s.index, s.operands, s.where).stores = true;
                 number(s.operands.back());
                 break;
             }
-            case StmtOp::evaluate: expr(s.operands[0]); break;
+            case StmtOp::evaluate:
+                expr(s.operands[0]);
+                break;
             case StmtOp::parallel:
             case StmtOp::for_range:
                 for (std::size_t k = 0; k < s.locals.size(); ++k) {
@@ -101,7 +107,8 @@ private:
                 }
                 break;
             case StmtOp::break_loop:
-            case StmtOp::continue_loop: break;
+            case StmtOp::continue_loop:
+                break;
         }
     }
 
@@ -117,8 +124,8 @@ private:
     void bound(Value v) {
         const Type t = number(v);
         if (!is_integral(t))
-            fail(routine_[v].where, "a range needs integers, not " + describe(t) +
-                                        "; convert it with int(...)");
+            fail(routine_[v].where,
+                 "a range needs integers, not " + describe(t) + "; convert it with int(...)");
     }
 
     Access& access_array(std::int32_t array, const std::vector<Value>& operands,
@@ -133,8 +140,8 @@ private:
         const std::string& array_name = parameter_name(array);
         if (static_cast<int>(count) != p.ndim)
             fail(where, "'" + array_name + "' has " + std::to_string(p.ndim) +
-                            (p.ndim == 1 ? " dimension" : " dimensions") + ", but is indexed with " +
-                            std::to_string(count));
+                            (p.ndim == 1 ? " dimension" : " dimensions") +
+                            ", but is indexed with " + std::to_string(count));
         for (std::size_t k = 0; k < count; ++k) {
             const Type t = number(indices[k]);
             if (!is_integral(t))
@@ -173,11 +180,16 @@ private:
 
     Type type_of(Value v, const Expr& e) {
         switch (e.op) {
-            case Op::literal_bool: return strong(DType::bool_);
-            case Op::literal_int: return weak_int_type;
-            case Op::literal_uint: return {DType::uint64, Weak::integer, true};
-            case Op::literal_float: return weak_float_type;
-            case Op::local: return instance().locals[index(e.index)];
+            case Op::literal_bool:
+                return strong(DType::bool_);
+            case Op::literal_int:
+                return weak_int_type;
+            case Op::literal_uint:
+                return {DType::uint64, Weak::integer, true};
+            case Op::literal_float:
+                return weak_float_type;
+            case Op::local:
+                return instance().locals[index(e.index)];
             case Op::parameter:
                 if (parameter(e.index).is_array)
                     fail(e.where, "'" + parameter_name(e.index) +
@@ -191,13 +203,17 @@ private:
                 const int ndim = require_array(e.index, e.where).ndim;
                 if (e.integer >= ndim || e.integer < -ndim)
                     fail(e.where, "'" + parameter_name(e.index) + "' has " + std::to_string(ndim) +
-                                      (ndim == 1 ? " dimension" : " dimensions") +
-                                      ": no shape[" + std::to_string(e.integer) + "]");
+                                      (ndim == 1 ? " dimension" : " dimensions") + ": no shape[" +
+                                      std::to_string(e.integer) + "]");
                 return index_type;
             }
-            case Op::size: require_array(e.index, e.where); return index_type;
-            case Op::unary: return unary(e);
-            case Op::binary: return binary(e);
+            case Op::size:
+                require_array(e.index, e.where);
+                return index_type;
+            case Op::unary:
+                return unary(e);
+            case Op::binary:
+                return binary(e);
             case Op::compare:
                 number(e.operands[0]);
                 number(e.operands[1]);
@@ -216,10 +232,15 @@ private:
                 becomes(e.operands[2], t);
                 return t;
             }
-            case Op::cast: number(e.operands[0]); return strong(e.dtype);
-            case Op::math: return math(e);
-            case Op::call: return call(v, e);
-            case Op::atomic: return atomic(e);
+            case Op::cast:
+                number(e.operands[0]);
+                return strong(e.dtype);
+            case Op::math:
+                return math(e);
+            case Op::call:
+                return call(v, e);
+            case Op::atomic:
+                return atomic(e);
         }
         return {};
     }
@@ -245,7 +266,9 @@ private:
             case ir::Binary::subtract:
                 if (is_bool(t)) fail(e.where, "- of two bools; write `a != b`");
                 break;
-            case ir::Binary::divide: t = to_floating(t); break;
+            case ir::Binary::divide:
+                t = to_floating(t);
+                break;
             case ir::Binary::floor_divide:
             case ir::Binary::remainder:
             case ir::Binary::shift_left:
@@ -255,7 +278,8 @@ private:
             case ir::Binary::power:
                 if (is_bool(t)) t = strong(DType::int8);
                 return power(e, a, t);
-            default: break;
+            default:
+                break;
         }
         if (op >= ir::Binary::bit_and && op <= ir::Binary::shift_right && is_floating(t.dtype))
             fail(e.where, "a bit operation on " + describe(a) + " and " + describe(b) +
@@ -311,8 +335,9 @@ private:
             const Instance& other = spec_.instances[k];
             if (other.function == function && !other.finished) {
                 const std::string& name = spec_.routine(other).name;
-                fail(where, "'" + name + "' calls itself, directly or through others; kernels "
-                            "have no recursion: write a loop");
+                fail(where, "'" + name +
+                                "' calls itself, directly or through others; kernels "
+                                "have no recursion: write a loop");
             }
             if (other.function == function && other.parameters == arguments)
                 return static_cast<std::int32_t>(k);
@@ -427,10 +452,11 @@ private:
                 if (in_parallel_ && outside_[static_cast<std::size_t>(s.index)]) {
                     const std::string& name = routine_.locals[static_cast<std::size_t>(s.index)];
                     ir::fail(routine_, s.where,
-                             "'" + name + "' is from outside the parallel loop, whose iterations "
-                             "are unordered and cannot share it; to accumulate, write "
-                             "tack.atomic_add(result, 0, value) on an array argument, else use "
-                             "another name for a variable of the iteration");
+                             "'" + name +
+                                 "' is from outside the parallel loop, whose iterations "
+                                 "are unordered and cannot share it; to accumulate, write "
+                                 "tack.atomic_add(result, 0, value) on an array argument, else use "
+                                 "another name for a variable of the iteration");
                 }
                 set(state, s.index);
                 break;
@@ -446,13 +472,16 @@ private:
             case StmtOp::for_range: {
                 State inside = state;
                 set(inside, static_cast<std::int32_t>(s.locals[0]));
-                meet(state, loop(s.body, inside));
+                const State broken = loop(s.body, inside);
+                if (has_a_pass(s.ranges[0])) state = std::move(inside);
+                meet(state, broken);
                 break;
             }
             case StmtOp::while_loop: {
                 const ir::Expr& condition = routine_[s.operands[0]];
-                const bool forever = (condition.op == Op::literal_bool ||
-                                      condition.op == Op::literal_int) && condition.integer != 0;
+                const bool forever =
+                    (condition.op == Op::literal_bool || condition.op == Op::literal_int) &&
+                    condition.integer != 0;
                 State inside = state;
                 const State broken = loop(s.body, inside);
                 if (forever) state.reachable = false;
@@ -470,7 +499,10 @@ private:
                 meet(breaks_.back(), state);
                 state.reachable = false;
                 break;
-            case StmtOp::continue_loop: state.reachable = false; break;
+            case StmtOp::continue_loop:
+                meet(continues_.back(), state);
+                state.reachable = false;
+                break;
             case StmtOp::return_value:
                 if (!s.operands.empty()) {
                     returns_value_ = true;
@@ -479,17 +511,32 @@ private:
                 state.reachable = false;
                 break;
             case StmtOp::store:
-            case StmtOp::evaluate: break;
+            case StmtOp::evaluate:
+                break;
         }
     }
 
-    /// Walks a loop's body and gives the state where its breaks lead.
+    /// Walks a loop's body, leaving `inside` as a pass ends, and gives the state where its breaks
+    /// lead.
     State loop(const ir::Block& body, State& inside) {
         breaks_.push_back({inside.assigned, false});
+        continues_.push_back({inside.assigned, false});
         block(body, inside);
+        meet(inside, continues_.back());
+        continues_.pop_back();
         State broken = std::move(breaks_.back());
         breaks_.pop_back();
         return broken;
+    }
+
+    /// Whether literal bounds show that the loop runs at least once.
+    bool has_a_pass(const ir::Range& range) const {
+        const ir::Expr& start = routine_[range.start];
+        const ir::Expr& stop = routine_[range.stop];
+        const ir::Expr& step = routine_[range.step];
+        if (start.op != Op::literal_int || stop.op != Op::literal_int || step.op != Op::literal_int)
+            return false;
+        return step.integer > 0 ? start.integer < stop.integer : start.integer > stop.integer;
     }
 
     static void set(State& state, std::int32_t local) {
@@ -507,8 +554,9 @@ private:
     }
 
     const ir::Routine& routine_;
-    std::vector<bool> outside_;  // assigned before the parallel loop that is being walked
-    std::vector<State> breaks_;
+    std::vector<bool> outside_;     // assigned before the parallel loop that is being walked
+    std::vector<State> breaks_;     // of the loops around, outermost first
+    std::vector<State> continues_;  // likewise
     bool in_parallel_ = false;
     bool returns_value_ = false;
     ir::Location last_return_;

@@ -209,8 +209,9 @@ void Builder::assign(Local target, Value value) {
 }
 void Builder::store(Parameter array, std::span<const Value> indices, Value value) {
     if (!state_->in_function() && !state_->inside(StmtOp::parallel))
-        fail("a store outside a parallel loop; write it in a loop of one pass, "
-             "`for i in range(1):`");
+        fail(
+            "a store outside a parallel loop; write it in a loop of one pass, "
+            "`for i in range(1):`");
     Stmt& s = state_->add(StmtOp::store);
     s.index = static_cast<std::int32_t>(array);
     s.operands.assign(indices.begin(), indices.end());
@@ -261,8 +262,9 @@ void Builder::end() {
 void Builder::break_loop() {
     for (auto o = state_->top().open.rbegin(); o != state_->top().open.rend(); ++o) {
         if (o->op == StmtOp::parallel)
-            fail("break cannot end a parallel loop, whose iterations are unordered; make the rest "
-                 "of the iteration conditional with `if`, or end it with `continue`");
+            fail(
+                "break cannot end a parallel loop, whose iterations are unordered; make the rest "
+                "of the iteration conditional with `if`, or end it with `continue`");
         if (o->op != StmtOp::if_else) return void(state_->add(StmtOp::break_loop));
     }
     fail("break outside a loop");

@@ -95,8 +95,10 @@ double floating_value(const Argument& a) noexcept {
             half.bits = static_cast<std::uint16_t>(a.bits);
             return float(half);
         }
-        case DType::float32: return std::bit_cast<float>(static_cast<std::uint32_t>(a.bits));
-        default: return std::bit_cast<double>(a.bits);
+        case DType::float32:
+            return std::bit_cast<float>(static_cast<std::uint32_t>(a.bits));
+        default:
+            return std::bit_cast<double>(a.bits);
     }
 }
 
@@ -158,10 +160,10 @@ struct Dispatcher::State {
     void bind(std::span<const Argument> arguments, Bound& bound) const {
         const auto& parameters = program->kernel.parameters;
         if (arguments.size() != parameters.size())
-            throw Error(ErrorKind::type, name() + "() takes " +
-                                             count_text(parameters.size(), "argument") + " but " +
-                                             std::to_string(arguments.size()) +
-                                             (arguments.size() == 1 ? " was given" : " were given"));
+            throw Error(ErrorKind::type,
+                        name() + "() takes " + count_text(parameters.size(), "argument") + " but " +
+                            std::to_string(arguments.size()) +
+                            (arguments.size() == 1 ? " was given" : " were given"));
         for (std::size_t k = 0; k < arguments.size(); ++k) {
             const Argument& a = arguments[k];
             const ir::ParameterInfo& p = parameters[k];
@@ -219,9 +221,10 @@ struct Dispatcher::State {
         const bool is_unsigned = a.dtype == DType::uint64;
         const auto value = signed_value(a);
         if (is_integer(dtype) && !fits(dtype, value, is_unsigned))
-            fail(ErrorKind::value, "argument '" + parameter_name(k) + "' is " +
-                                       (is_unsigned ? std::to_string(a.bits) : std::to_string(value)) +
-                                       ", not a value of " + std::string(tack::name(dtype)));
+            fail(ErrorKind::value,
+                 "argument '" + parameter_name(k) + "' is " +
+                     (is_unsigned ? std::to_string(a.bits) : std::to_string(value)) +
+                     ", not a value of " + std::string(tack::name(dtype)));
         return is_unsigned ? encode_element(dtype, a.bits) : encode_element(dtype, value);
     }
 
@@ -243,10 +246,10 @@ struct Dispatcher::State {
             return type;
         }
         const ir::ParameterInfo& p = program->kernel.parameters[k];
-        type.type = p.kind == ir::ParameterInfo::Kind::scalar     ? strong(p.dtype)
-                    : a.kind == Argument::Kind::weak_integer ? weak_int_type
-                    : a.kind == Argument::Kind::weak_float   ? weak_float_type
-                                                             : strong(a.dtype);
+        type.type = p.kind == ir::ParameterInfo::Kind::scalar ? strong(p.dtype)
+                    : a.kind == Argument::Kind::weak_integer  ? weak_int_type
+                    : a.kind == Argument::Kind::weak_float    ? weak_float_type
+                                                              : strong(a.dtype);
         return type;
     }
 
@@ -292,8 +295,8 @@ struct Dispatcher::State {
         for (const std::int32_t k : entry.stored) {
             const ArrayState& stored = *arguments[static_cast<std::size_t>(k)].array;
             for (std::size_t j = 0; j < arguments.size(); ++j)
-                if (arguments[j].kind == Argument::Kind::array && static_cast<std::int32_t>(j) != k &&
-                    overlap(stored, *arguments[j].array))
+                if (arguments[j].kind == Argument::Kind::array &&
+                    static_cast<std::int32_t>(j) != k && overlap(stored, *arguments[j].array))
                     return true;
         }
         return false;

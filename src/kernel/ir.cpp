@@ -10,10 +10,10 @@ namespace tack::ir {
 namespace {
 
 constexpr std::array<std::string_view, math_count> math_names = {
-    "acos",  "acosh", "asin",  "asinh", "atan",  "atan2", "atanh", "cbrt",     "ceil",
-    "copysign", "cos", "cosh",  "erf",   "erfc",  "exp",   "exp2",  "expm1",    "floor",
-    "fmod",  "gamma", "hypot", "isfinite", "isinf", "isnan", "lgamma", "log",   "log10",
-    "log1p", "log2",  "sin",   "sinh",  "sqrt",  "tan",   "tanh",  "trunc",
+    "acos",     "acosh", "asin",  "asinh",    "atan",  "atan2", "atanh",  "cbrt",  "ceil",
+    "copysign", "cos",   "cosh",  "erf",      "erfc",  "exp",   "exp2",   "expm1", "floor",
+    "fmod",     "gamma", "hypot", "isfinite", "isinf", "isnan", "lgamma", "log",   "log10",
+    "log1p",    "log2",  "sin",   "sinh",     "sqrt",  "tan",   "tanh",   "trunc",
 };
 static_assert(math_names.back() == "trunc");
 
@@ -73,7 +73,9 @@ private:
                 out_ += access(s.index, s.operands, s.operands.size() - 1) + " = " +
                         text(s.operands.back()) + "\n";
                 break;
-            case StmtOp::evaluate: out_ += text(s.operands[0]) + "\n"; break;
+            case StmtOp::evaluate:
+                out_ += text(s.operands[0]) + "\n";
+                break;
             case StmtOp::parallel:
             case StmtOp::for_range:
                 out_ += s.op == StmtOp::parallel ? "parallel " : "for ";
@@ -99,8 +101,12 @@ private:
                     block(s.otherwise, depth + 1);
                 }
                 break;
-            case StmtOp::break_loop: out_ += "break\n"; break;
-            case StmtOp::continue_loop: out_ += "continue\n"; break;
+            case StmtOp::break_loop:
+                out_ += "break\n";
+                break;
+            case StmtOp::continue_loop:
+                out_ += "continue\n";
+                break;
             case StmtOp::return_value:
                 out_ += s.operands.empty() ? "return\n" : "return " + text(s.operands[0]) + "\n";
                 break;
@@ -135,29 +141,41 @@ private:
         const Expr& e = (*routine_)[value];
         const auto operand = [&](std::size_t k) { return text(e.operands[k]); };
         switch (e.op) {
-            case Op::literal_bool: return e.integer ? "True" : "False";
-            case Op::literal_int: return std::to_string(e.integer);
-            case Op::literal_uint: return std::to_string(static_cast<std::uint64_t>(e.integer));
-            case Op::literal_float: return number_text(e.number);
-            case Op::local: return local_name(e.index);
-            case Op::parameter: return parameter_name(e.index);
-            case Op::load: return access(e.index, e.operands, e.operands.size());
+            case Op::literal_bool:
+                return e.integer ? "True" : "False";
+            case Op::literal_int:
+                return std::to_string(e.integer);
+            case Op::literal_uint:
+                return std::to_string(static_cast<std::uint64_t>(e.integer));
+            case Op::literal_float:
+                return number_text(e.number);
+            case Op::local:
+                return local_name(e.index);
+            case Op::parameter:
+                return parameter_name(e.index);
+            case Op::load:
+                return access(e.index, e.operands, e.operands.size());
             case Op::extent:
                 return parameter_name(e.index) + ".shape[" + std::to_string(e.integer) + "]";
-            case Op::size: return parameter_name(e.index) + ".size";
-            case Op::unary: return std::string("(") + unary_names[e.code] + operand(0) + ")";
+            case Op::size:
+                return parameter_name(e.index) + ".size";
+            case Op::unary:
+                return std::string("(") + unary_names[e.code] + operand(0) + ")";
             case Op::binary:
                 return "(" + operand(0) + " " + binary_names[e.code] + " " + operand(1) + ")";
             case Op::compare:
                 return "(" + operand(0) + " " + compare_names[e.code] + " " + operand(1) + ")";
-            case Op::logical_and: return "(" + operand(0) + " and " + operand(1) + ")";
-            case Op::logical_or: return "(" + operand(0) + " or " + operand(1) + ")";
+            case Op::logical_and:
+                return "(" + operand(0) + " and " + operand(1) + ")";
+            case Op::logical_or:
+                return "(" + operand(0) + " or " + operand(1) + ")";
             case Op::select:
                 return "(" + operand(1) + " if " + operand(0) + " else " + operand(2) + ")";
-            case Op::cast: return std::string(tack::name(e.dtype)) + "(" + operand(0) + ")";
+            case Op::cast:
+                return std::string(tack::name(e.dtype)) + "(" + operand(0) + ")";
             case Op::math:
-                return std::string(math_names[e.code]) + "(" +
-                       list(e.operands, e.operands.size()) + ")";
+                return std::string(math_names[e.code]) + "(" + list(e.operands, e.operands.size()) +
+                       ")";
             case Op::call:
                 return program_.functions[static_cast<std::size_t>(e.index)].name + "(" +
                        list(e.operands, e.operands.size()) + ")";

@@ -23,24 +23,24 @@ struct Source {
 
 enum class Op : std::uint8_t {
     literal_bool,
-    literal_int,     // integer
-    literal_uint,    // integer, read as unsigned: above int64
-    literal_float,   // number
-    local,           // index
-    parameter,       // index
-    load,            // index: parameter; operands: indices
-    extent,          // index: parameter; integer: axis
-    size,            // index: parameter
-    unary,           // code: Unary
-    binary,          // code: Binary
-    compare,         // code: Compare
+    literal_int,    // integer
+    literal_uint,   // integer, read as unsigned: above int64
+    literal_float,  // number
+    local,          // index
+    parameter,      // index
+    load,           // index: parameter; operands: indices
+    extent,         // index: parameter; integer: axis
+    size,           // index: parameter
+    unary,          // code: Unary
+    binary,         // code: Binary
+    compare,        // code: Compare
     logical_and,
     logical_or,
     select,
-    cast,            // dtype
-    math,            // code: Math
-    call,            // index: function; operands: arguments
-    atomic,          // code: Atomic; index: parameter; operands: indices, then the value
+    cast,    // dtype
+    math,    // code: Math
+    call,    // index: function; operands: arguments
+    atomic,  // code: Atomic; index: parameter; operands: indices, then the value
 };
 
 struct Expr {
@@ -55,11 +55,11 @@ struct Expr {
 };
 
 enum class StmtOp : std::uint8_t {
-    assign,    // local; value
-    store,     // parameter; operands: indices, then the value
-    evaluate,  // value
-    parallel,  // locals, ranges; body
-    for_range, // locals, ranges (one each); body
+    assign,      // local; value
+    store,       // parameter; operands: indices, then the value
+    evaluate,    // value
+    parallel,    // locals, ranges; body
+    for_range,   // locals, ranges (one each); body
     while_loop,  // value; body
     if_else,     // value; body, otherwise
     break_loop,

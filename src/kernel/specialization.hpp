@@ -50,10 +50,10 @@ struct IntegerRange {
 struct Specialization {
     std::shared_ptr<const ir::Program> program;
     Options options;
-    bool no_alias = false;  // no array that is stored to overlaps another
-    std::deque<Instance> instances;   // the kernel first; a deque: typing one may add others
-    std::vector<Access> access;       // by kernel parameter
-    std::vector<IntegerRange> ranges; // by kernel parameter
+    bool no_alias = false;             // no array that is stored to overlaps another
+    std::deque<Instance> instances;    // the kernel first; a deque: typing one may add others
+    std::vector<Access> access;        // by kernel parameter
+    std::vector<IntegerRange> ranges;  // by kernel parameter
 
     const ir::Routine& routine(const Instance& instance) const {
         return instance.function < 0

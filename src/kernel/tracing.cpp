@@ -32,8 +32,9 @@ namespace detail {
 ir::Builder& tracer(const char* what) {
     if (!current)
         throw Error(ErrorKind::runtime,
-                    std::string(what) + ": kernel values exist only inside the function given to "
-                                        "tack::Kernel, while it builds the kernel");
+                    std::string(what) +
+                        ": kernel values exist only inside the function given to "
+                        "tack::Kernel, while it builds the kernel");
     return *current;
 }
 
@@ -70,10 +71,14 @@ Expr::Expr(double value) : kind_(Kind::number), number_(value) {}
 ir::Value Expr::value() const {
     ir::Builder& b = detail::tracer("value");
     switch (kind_) {
-        case Kind::truth: return b.literal(integer_ != 0);
-        case Kind::integer: return b.literal(integer_);
-        case Kind::number: return b.literal(number_);
-        case Kind::kept: break;
+        case Kind::truth:
+            return b.literal(integer_ != 0);
+        case Kind::integer:
+            return b.literal(integer_);
+        case Kind::number:
+            return b.literal(number_);
+        case Kind::kept:
+            break;
     }
     return b.use(local_);
 }

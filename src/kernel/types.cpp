@@ -9,9 +9,10 @@ namespace {
 int bits(DType d) { return static_cast<int>(itemsize(d)) * 8; }
 
 DType signed_of(int width) {
-    return width == 8 ? DType::int8 : width == 16 ? DType::int16
-                                  : width == 32   ? DType::int32
-                                                  : DType::int64;
+    return width == 8    ? DType::int8
+           : width == 16 ? DType::int16
+           : width == 32 ? DType::int32
+                         : DType::int64;
 }
 
 /// An integer beside a 16-, 32- or 64-bit float: the float must hold the integer's values.
@@ -54,9 +55,12 @@ Type promote(Type a, Type b) {
     const DType d = a.weak != Weak::none ? b.dtype : a.dtype;
     if (is_floating(d)) return strong(d);
     switch (w.weak) {
-        case Weak::floating: return strong(DType::float64);
-        case Weak::index: return strong(d == DType::uint64 ? d : DType::int64);
-        default: return strong(d == DType::bool_ ? DType::int64 : d);
+        case Weak::floating:
+            return strong(DType::float64);
+        case Weak::index:
+            return strong(d == DType::uint64 ? d : DType::int64);
+        default:
+            return strong(d == DType::bool_ ? DType::int64 : d);
     }
 }
 

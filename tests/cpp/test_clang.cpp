@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <immintrin.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include <array>
@@ -226,6 +227,47 @@ TEST_F(Clang, a_compilation_leaves_signals_and_floating_point_modes_alone) {
     EXPECT_NE(compile("int f(").status, 0);
     EXPECT_NE(compile(fatal_source, {"-x87"}).status, 0);
     EXPECT_EQ(state(), before);
+}
+
+TEST_F(Clang, deep_nesting_is_compiled_or_refused_on_a_small_stack) {
+    const auto sum = [](int terms) {
+        std::string text = "a";
+        for (int i = 1; i < terms; ++i) text = "(" + text + "+a)";
+        return "int f(int a) { return " + text + "; }";
+    };
+    Answer allowed, refused;
+    const auto body = [&] {
+        allowed = compile(sum(1000));
+        refused = compile(sum(2000));
+    };
+    const auto start = [](void* argument) -> void* {
+        (*static_cast<decltype(body)*>(argument))();
+        return nullptr;
+    };
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 << 10);
+    pthread_t thread;
+    ASSERT_EQ(pthread_create(&thread, &attributes, start,
+                             const_cast<void*>(static_cast<const void*>(&body))),
+              0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+    EXPECT_EQ(allowed.status, 0) << allowed.log;
+    EXPECT_NE(refused.status, 0);
+    EXPECT_CONTAINS(refused.log, "nesting level");
+}
+
+TEST_F(Clang, the_callers_floating_point_mode_does_not_change_constants) {
+    const char* const source =
+        "double sin(double); double f(void) { return sin(1e-310) + 1e-310 * 3; }";
+    const Answer usual = compile(source);
+    const unsigned mode = _mm_getcsr();
+    _mm_setcsr(mode | 0x8040);  // denormals to zero
+    const Answer flushed = compile(source);
+    _mm_setcsr(mode);
+    EXPECT_EQ(usual.status, 0) << usual.log;
+    EXPECT_EQ(usual.data, flushed.data);
 }
 
 TEST_F(Clang, threads_compile_at_once) {

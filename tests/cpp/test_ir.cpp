@@ -36,9 +36,9 @@ struct InLoop {
     }
     kernel::Specialization specialize(DType dx, DType dy) {
         b.end();
-        return kernel::specialize(b.finish(),
-                                  {{true, kernel::strong(dx), 1, 0}, {true, kernel::strong(dy), 1, 1}},
-                                  {}, true);
+        return kernel::specialize(
+            b.finish(), {{true, kernel::strong(dx), 1, 0}, {true, kernel::strong(dy), 1, 1}}, {},
+            true);
     }
 };
 
@@ -113,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Promote,
                                          Promotion{DType::int32, DType::float32, DType::float64},
                                          Promotion{DType::uint16, DType::float32, DType::float32},
                                          Promotion{DType::float16, DType::bfloat16, DType::float32},
-                                         Promotion{DType::float32, DType::float64, DType::float64}));
+                                         Promotion{DType::float32, DType::float64,
+                                                   DType::float64}));
 
 TEST(Promote, a_weak_float_takes_a_float32_s_type_and_makes_an_int_float64) {
     EXPECT_EQ(kernel::promote(kernel::weak_float_type, kernel::strong(DType::float32)),
@@ -149,8 +150,7 @@ TEST(Analysis, a_literal_that_the_other_s_dtype_cannot_hold_is_an_error_that_nam
 TEST(Analysis, an_array_used_as_a_number_is_an_error_that_shows_how_to_index_it) {
     InLoop k;
     k.store(k.b.use(k.x));
-    const std::string message =
-        message_of([&] { k.specialize(DType::float32, DType::float32); });
+    const std::string message = message_of([&] { k.specialize(DType::float32, DType::float32); });
     EXPECT_NE(message.find("x[i]"), std::string::npos) << message;
     EXPECT_NE(message.find("file.py:12:9"), std::string::npos) << message;
 }
@@ -159,8 +159,7 @@ TEST(Analysis, an_index_of_the_wrong_length_is_refused) {
     InLoop k;
     const Value indices[] = {k.b.use(k.i), k.b.use(k.i)};
     k.store(k.b.load(k.x, indices));
-    const std::string message =
-        message_of([&] { k.specialize(DType::float32, DType::float32); });
+    const std::string message = message_of([&] { k.specialize(DType::float32, DType::float32); });
     EXPECT_NE(message.find("'x' has 1 dimension, but is indexed with 2"), std::string::npos)
         << message;
 }
@@ -172,8 +171,7 @@ TEST(Analysis, a_variable_read_where_it_may_be_unset_is_refused) {  // triton-la
     k.b.assign(s, k.b.literal(1.0));
     k.b.end();
     k.store(k.b.use(s));
-    const std::string message =
-        message_of([&] { k.specialize(DType::float32, DType::float32); });
+    const std::string message = message_of([&] { k.specialize(DType::float32, DType::float32); });
     EXPECT_NE(message.find("'s' may be read before it is assigned"), std::string::npos) << message;
 }
 
@@ -186,6 +184,24 @@ TEST(Analysis, a_variable_set_before_the_only_break_of_an_endless_loop_is_set_af
     k.b.end();
     k.store(k.b.use(s));
     EXPECT_NO_THROW(k.specialize(DType::float32, DType::float32));
+}
+
+TEST(Analysis, a_variable_set_in_every_pass_of_a_loop_with_passes_is_set_after_it) {
+    for (const std::int64_t stop : {0, 3}) {
+        InLoop k;
+        const Local s = k.b.local("s");
+        const Local pass = k.b.local("pass");
+        k.b.for_range(
+            pass, {k.b.literal(std::int64_t{0}), k.b.literal(stop), k.b.literal(std::int64_t{1})});
+        k.b.assign(s, k.at(k.x));
+        k.b.end();
+        k.store(k.b.use(s));
+        if (stop == 0) {
+            EXPECT_THROW(k.specialize(DType::float32, DType::float32), Error);
+        } else {
+            EXPECT_NO_THROW(k.specialize(DType::float32, DType::float32));
+        }
+    }
 }
 
 TEST(Analysis, assigning_to_an_outside_variable_in_a_parallel_loop_is_refused) {

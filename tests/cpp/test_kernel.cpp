@@ -48,8 +48,7 @@ TEST_P(Saxpy, gives_the_same_for_any_length) {
     for (std::size_t k = 0; k < x.size(); ++k) ASSERT_EQ(out[k], 2.0f * x[k] + 3.0f) << k;
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, Saxpy,
-                         testing::Values(0, 1, 7, 64, 1000, 100'003, 1'000'000));
+INSTANTIATE_TEST_SUITE_P(Lengths, Saxpy, testing::Values(0, 1, 7, 64, 1000, 100'003, 1'000'000));
 
 TEST(Kernel, guard_elements_around_an_output_stay_as_they_were) {
     std::vector<float> memory(1002, -1.0f);
@@ -182,8 +181,7 @@ TEST(Kernel, a_wrong_count_of_arguments_says_both_counts) {
 }
 
 TEST(Kernel, an_array_of_another_dtype_than_declared_is_refused) {
-    const Error error =
-        error_of([&] { saxpy()(2.0f, zeros({4}, DType::float64), zeros({4})); });
+    const Error error = error_of([&] { saxpy()(2.0f, zeros({4}, DType::float64), zeros({4})); });
     EXPECT_EQ(error.kind(), ErrorKind::type);
     EXPECT_TRUE(says(error, "takes an array of float32, not an array of float64")) << error.what();
 }

@@ -86,9 +86,7 @@ class Producer:
         self.managed.tensor.shape = ctypes.cast(self.shape, ctypes.POINTER(ctypes.c_int64))
         if self.strides:
             self.managed.tensor.strides = ctypes.cast(self.strides, ctypes.POINTER(ctypes.c_int64))
-        self.name = ctypes.create_string_buffer(
-            b"dltensor_versioned" if versioned else b"dltensor"
-        )
+        self.name = ctypes.create_string_buffer(b"dltensor_versioned" if versioned else b"dltensor")
 
     def _delete(self, address):
         assert address == ctypes.addressof(self.managed)

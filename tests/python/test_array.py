@@ -73,7 +73,9 @@ def test_a_big_endian_dtype_is_refused_by_name():
         tack.array(np.arange(3, dtype=">i2"))
 
 
-@pytest.mark.parametrize("bad", ["complex64", "float128x", "no dtype", np.dtype("M8[s]"), 3, None, str])
+@pytest.mark.parametrize(
+    "bad", ["complex64", "float128x", "no dtype", np.dtype("M8[s]"), 3, None, str]
+)
 def test_what_means_no_dtype_is_a_type_error(bad):
     with pytest.raises(TypeError, match="empty: "):
         tack.empty(1, bad)
@@ -534,7 +536,10 @@ def test_to_device_gives_the_array_itself_where_it_is():
     [
         (tack.array([1.0, 2.5]), "tack.Array(shape=(2,), dtype=float64, device=cpu) [1.0, 2.5]"),
         (tack.array(True), "tack.Array(shape=(), dtype=bool, device=cpu) True"),
-        (tack.array([[1], [2]], "i1"), "tack.Array(shape=(2, 1), dtype=int8, device=cpu) [[1], [2]]"),
+        (
+            tack.array([[1], [2]], "i1"),
+            "tack.Array(shape=(2, 1), dtype=int8, device=cpu) [[1], [2]]",
+        ),
         (tack.zeros((0, 3)), "tack.Array(shape=(0, 3), dtype=float32, device=cpu) []"),
         (tack.array([0.1], "f4"), "tack.Array(shape=(1,), dtype=float32, device=cpu) [0.1]"),
         (

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A plain block right after it is what it prints.
+BLOCK = re.compile(
+    r"^```python\n(.*?)^```$(?:\n+```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
 WITHOUT_PARTNER = {*sys.stdlib_module_names, "numpy", "tack"}
 
 
 def blocks(page):
-    """The line that each block begins at, and its text."""
+    """The line that each block begins at, its text, and its output or None."""
     text = page.read_text()
-    return [(text.count("\n", 0, m.start(1)) + 1, m.group(1)) for m in BLOCK.finditer(text)]
+    return [(text.count("\n", 0, m.start(1)) + 1, *m.groups()) for m in BLOCK.finditer(text)]
 
 
 def imported_modules(source):
@@ -32,21 +35,26 @@ def imported_modules(source):
 def pages():
     found = []
     for page in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("README.md")]):
-        modules = set().union(*(imported_modules(text) for _, text in blocks(page)))
+        modules = set().union(*(imported_modules(text) for _, text, _ in blocks(page)))
         marks = [pytest.mark.partner(name) for name in sorted(modules - WITHOUT_PARTNER)]
         found.append(pytest.param(page, id=page.name, marks=marks))
     return found
 
 
 @pytest.mark.parametrize("page", pages())
-def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_every_python_block_of_a_page_runs_and_prints_what_it_says(
+    page, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": f"docs_{page.stem}"}
-    for line, text in blocks(page):
+    for line, text, output in blocks(page):
         # Errors and kernels find their lines in the page itself.
         file, padded = f"{page}:{line}", "\n" * (line - 1) + text
         linecache.cache[file] = (len(padded), None, padded.splitlines(True), file)
         exec(compile(padded, file, "exec"), namespace)
+        printed = capsys.readouterr().out
+        if output is not None:
+            assert printed == output, f"{page.name}:{line}"
 
 
 def test_the_kernel_page_has_an_example_for_every_section():

@@ -97,7 +97,9 @@ def functions(body):
 @pytest.mark.parametrize("module", MODULES)
 def test_a_stub_lists_the_public_names_of_its_module(module):
     tree = stub_tree(module)
-    lists = [n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"]
+    lists = [
+        n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"
+    ]
     names = ast.literal_eval(lists[0])
     runtime = sys.modules[module]
     assert sorted(names) == sorted(runtime.__all__)

@@ -34,7 +34,8 @@ void run_parallel(const codegen::Runtime* self, codegen::Runtime::Body body, con
                                      static_cast<double>(total) * nanoseconds > gil_nanoseconds);
     const auto smallest = static_cast<std::int64_t>(tile_nanoseconds / nanoseconds);
     const std::int64_t parts = tiles_per_thread * num_threads();
-    parallel_for(body, frame, total, std::max({smallest, (total + parts - 1) / parts, std::int64_t{1}}));
+    parallel_for(body, frame, total,
+                 std::max({smallest, (total + parts - 1) / parts, std::int64_t{1}}));
 }
 
 CompileOptions options_of(const kernel::Specialization& spec) {

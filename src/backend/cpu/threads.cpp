@@ -114,8 +114,8 @@ int num_threads() { return cpu::threads().wanted.load(std::memory_order_relaxed)
 
 void set_num_threads(int count) {
     if (count < 1)
-        throw Error(ErrorKind::value, "set_num_threads: " + std::to_string(count) +
-                                          " threads; give 1 or more");
+        throw Error(ErrorKind::value,
+                    "set_num_threads: " + std::to_string(count) + " threads; give 1 or more");
     cpu::threads().wanted.store(count, std::memory_order_relaxed);
 }
 
