@@ -114,10 +114,10 @@ template <class Managed>
 void delete_with_gil(Managed* tensor) noexcept {
     if (!tensor->deleter || !Py_IsInitialized()) return;
     const PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    tensor->deleter(tensor);
-    PyErr_Restore(type, value, traceback);
+    {
+        const nb::error_scope kept;  // the drop may happen while an exception is on its way
+        tensor->deleter(tensor);
+    }
     PyGILState_Release(state);
 }
 
@@ -228,7 +228,7 @@ template <class Managed>
 Array copy_tensor(PyObject* capsule, const Device& device) {
     auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
     if (is_foreign_major(*tensor)) return adopt<Managed>(capsule, device, true);
-    dlpack::Tensor source = tensor->dl_tensor;
+    const dlpack::Tensor source = tensor->dl_tensor;
     const std::int32_t type = source.device.device_type;
     if (type != dlpack::cpu && type != dlpack::cuda_host && type != dlpack::rocm_host)
         throw Error(
@@ -249,15 +249,18 @@ Array copy_tensor(PyObject* capsule, const Device& device) {
     const Array layout = from_dlpack(&stand_in, host);
 
     Array copy = empty(layout.shape(), layout.dtype(), host);
-    const auto* first = static_cast<const char*>(source.data) + source.byte_offset;
-    auto* target = static_cast<char*>(host_address(copy));
+    // Taken over, so that no other thread's consumer can release it during the copy.
+    PyCapsule_SetName(capsule, Capsule<Managed>::used);
     without_gil(copy.nbytes(), [&] {
         if (copy.size() == 0) return;
+        const auto* first = static_cast<const char*>(source.data) + source.byte_offset;
+        auto* target = static_cast<char*>(host_address(copy));
         if (source.strides)
             gather(target, first, source, itemsize(copy.dtype()), 0);
         else
             std::memcpy(target, first, static_cast<std::size_t>(copy.nbytes()));
     });
+    delete_with_gil(tensor);
     return copy.to_device(device ? device : default_device());
 }
 
@@ -265,7 +268,6 @@ Array import_copy(PyObject* source, const Device& device) {
     nb::object numpy = loaded_module("numpy");
     if (numpy.is_valid() && nb::isinstance(nb::handle(source), numpy.attr("ndarray")))
         return from_object(source, nb::none(), device);
-    // Letting go of the capsule unconsumed makes it call the producer's deleter.
     nb::object capsule = request_capsule(source);
     if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensorVersioned>::name))
         return copy_tensor<ManagedTensorVersioned>(capsule.ptr(), device);

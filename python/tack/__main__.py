@@ -13,6 +13,8 @@ DESCRIPTION = """\
 Without arguments: versions, the compiler, the folder of compiled kernels, and every backend that
 Tack knows with its devices or the reason why there are none."""
 
+NO_CACHE = "no disk cache: none of TACK_CACHE_DIR, XDG_CACHE_HOME and HOME is set"
+
 
 def status():
     used, limit, entries = _core.cache_usage()
@@ -47,7 +49,7 @@ def as_table(report):
         megabytes = [round(cache[key] / 2**20) for key in ("bytes", "limit")]
         folder = f"cache {abbreviated(cache['folder'])} ({megabytes[0]} MB of {megabytes[1]})"
     else:
-        folder = "no disk cache: none of TACK_CACHE_DIR, XDG_CACHE_HOME and HOME is set"
+        folder = NO_CACHE
     heading = [
         f"tack {report['tack']}",
         f"libtack {report['libtack']}",
@@ -64,12 +66,18 @@ def as_table(report):
     return "\n".join(lines)
 
 
-def clear_cache():
-    count = _core.clear_cache()
+def as_cache_line(clear):
     folder = _core.cache_directory()
     if not folder:
-        return "There is no disk cache: none of TACK_CACHE_DIR, XDG_CACHE_HOME and HOME is set."
-    return f"Removed {count} compiled kernel{'' if count == 1 else 's'} from {folder}"
+        return NO_CACHE
+    if clear:
+        return f"{folder}: removed {kernels(_core.clear_cache())}"
+    used, limit, entries = _core.cache_usage()
+    return f"{folder}: {kernels(entries)}, {used} of {limit} bytes"
+
+
+def kernels(count):
+    return f"{count} compiled kernel{'' if count == 1 else 's'}"
 
 
 def parse(arguments):
@@ -97,15 +105,7 @@ def main(arguments=None):
     if options.cmake_dir:
         print(Path(tack.__file__).parent / "lib" / "cmake" / "Tack")
     elif options.command == "cache":
-        if options.clear:
-            print(clear_cache())
-        else:
-            cache = status()["cache"]
-            print(
-                f"{cache['folder'] or 'no disk cache'}: {cache['entries']} compiled kernels, ",
-                end="",
-            )
-            print(f"{cache['bytes']} of {cache['limit']} bytes")
+        print(as_cache_line(options.clear))
     elif options.json:
         print(json.dumps(status(), indent=2))
     else:

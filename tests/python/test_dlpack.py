@@ -485,11 +485,16 @@ def test_copy_keeps_bfloat16():
     assert array.tolist()[1::2] == list(range(8))
 
 
-def test_copy_takes_a_bare_capsule_and_leaves_it_to_its_owner(versioned):
+def test_copy_consumes_a_bare_capsule_and_gives_the_tensor_back(versioned):
     producer = Producer(versioned=versioned)
     capsule = producer.make_capsule()
     assert tack.from_dlpack(capsule, copy=True).tolist() == list(range(8))
-    assert capsule_name(capsule) == ("dltensor_versioned" if versioned else "dltensor")
+    assert producer.deleted == 1
+    with pytest.raises(ValueError, match="consumed already"):
+        tack.from_dlpack(capsule)
+
+
+def test_copy_of_an_array_of_tacks_own_leaves_no_export():
     before = live_exports()
     assert tack.from_dlpack(tack.zeros(2), copy=True).tolist() == [0, 0]
     assert live_exports() == before
@@ -510,8 +515,11 @@ def test_copy_of_a_device_tensor_says_what_to_call():
     ],
 )
 def test_copy_refuses_what_no_array_can_hold(versioned, tensor, error):
+    producer = Producer(versioned=versioned, **tensor)
     with pytest.raises(error, match="from_dlpack"):
-        tack.from_dlpack(Producer(versioned=versioned, **tensor), copy=True)
+        tack.from_dlpack(producer, copy=True)
+    assert producer.deleted == 0
+    assert not capsule_name(producer.capsule).startswith("used")
 
 
 # partners

@@ -85,8 +85,8 @@ def test_cache_clear_removes_the_entries_and_says_how_many(tmp_path):
     )
     assert "1 compiled kernel" in output("cache", TACK_CACHE_DIR=str(folder))
     cleared = output("cache", "--clear", TACK_CACHE_DIR=str(folder))
-    assert cleared == f"Removed 1 compiled kernel from {folder}\n"
-    assert "Removed 0 compiled kernels" in output("cache", "--clear", TACK_CACHE_DIR=str(folder))
+    assert cleared == f"{folder}: removed 1 compiled kernel\n"
+    assert "removed 0 compiled kernels" in output("cache", "--clear", TACK_CACHE_DIR=str(folder))
 
 
 def test_cmake_dir_is_inside_the_package():

@@ -57,7 +57,9 @@ def bare(tmp_path):
 
 
 def test_a_kernel_runs_without_a_compiler_on_the_wheels_own_libraries(python, bare, tmp_path):
-    values, *libraries = run(python, "-c", SAXPY, env=bare, cwd=tmp_path).splitlines()
+    script = tmp_path / "saxpy.py"
+    script.write_text(SAXPY)
+    values, *libraries = run(python, script, env=bare).splitlines()
     assert values == "[1.0, 3.0, 5.0, 7.0]"
     for name in ("libtack.so.0", "libtack_clang.so", "libpthreadpool.so.0"):
         (path,) = [path for path in libraries if os.path.basename(path) == name]

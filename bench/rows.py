@@ -1,0 +1,260 @@
+"""The rows of the table. A new figure is one more Row; bench/causes.md explains a missed bar."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import kernels
+import tack
+from measure import FileSize, Fresh, Timed
+
+ROOT = Path(__file__).resolve().parent.parent
+TOPICS = {
+    1: "Compiler, import and memory",
+    2: "Launches and kernels",
+    3: "Exchange of arrays",
+}
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "MB": 1e6}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of Tack beside that of others.
+
+    topic: a key of TOPICS. what: a sentence for the page. peers: (library, way) each; the ratio is
+    to the best of them. unit: a key of UNITS. The bar is at_most, in that unit, or times_peer; a
+    row without one is measured for its own sake.
+    """
+
+    topic: int
+    name: str
+    what: str
+    unit: str
+    tack: object
+    peers: Sequence = ()
+    at_most: float | None = None
+    times_peer: float | None = None
+
+
+def plugin():
+    path = Path(tack.__file__).parent / "lib" / "libtack_clang.so"
+    return path if path.exists() else None
+
+
+def wheel():
+    wheels = sorted((ROOT / "dist").glob("tack-*.whl"), key=lambda path: path.stat().st_mtime)
+    return wheels[-1] if wheels else None
+
+
+tack_launch = partial(Fresh, "tack_launch")
+numba_launch = partial(Fresh, "numba_launch", rounds=3)
+warp_launch = partial(Fresh, "warp_launch", rounds=3)
+
+
+def call(function, count, statement="f(a, x, y, z)"):
+    return Timed(partial(function, count), statement)
+
+
+LARGE = kernels.LARGE
+
+ROWS = (
+    Row(
+        1,
+        "first compile",
+        "the first launch of saxpy over 16 elements in a process, from nothing to the result",
+        "ms",
+        tack_launch(figure="first"),
+        [("Numba", numba_launch(figure="first")), ("Warp", warp_launch(figure="first"))],
+        at_most=40,
+    ),
+    Row(
+        1,
+        "later compile",
+        "the first launch of another such kernel in that process (Tack: the mean of four)",
+        "ms",
+        tack_launch(figure="later"),
+        [("Numba", numba_launch(figure="later")), ("Warp", warp_launch(figure="later"))],
+        at_most=12,
+    ),
+    Row(
+        1,
+        "from the disk cache",
+        "the first launch of saxpy in a process where another process has compiled it",
+        "ms",
+        tack_launch(figure="first", cache="filled"),
+        [
+            ("Numba", numba_launch(figure="first", cache="filled")),
+            ("Warp", warp_launch(figure="first", cache="filled")),
+        ],
+        at_most=1,
+    ),
+    Row(
+        1,
+        "import tack",
+        "the import statement in a new process; the others' import of themselves",
+        "ms",
+        Fresh("imports", "tack", figure="time"),
+        [
+            ("NumPy", Fresh("imports", "numpy", figure="time")),
+            ("torch", Fresh("imports", "torch", figure="time", rounds=3)),
+        ],
+        at_most=60,
+    ),
+    Row(
+        1,
+        "memory of import tack",
+        "resident memory that the import adds",
+        "MB",
+        Fresh("imports", "tack", figure="resident"),
+        [
+            ("NumPy", Fresh("imports", "numpy", figure="resident")),
+            ("torch", Fresh("imports", "torch", figure="resident", rounds=3)),
+        ],
+        at_most=5,
+    ),
+    Row(
+        1,
+        "memory of the first compile",
+        "resident memory that the first launch of saxpy adds",
+        "MB",
+        tack_launch(figure="resident"),
+        [("Numba", numba_launch(figure="resident")), ("Warp", warp_launch(figure="resident"))],
+        at_most=80,
+    ),
+    Row(
+        1,
+        "size of the compiler",
+        "libtack_clang.so without symbols",
+        "MB",
+        FileSize(plugin, stripped=True),
+        at_most=80,
+    ),
+    Row(
+        1,
+        "size of the wheel",
+        "the newest wheel in dist/ (./dev wheel makes it)",
+        "MB",
+        FileSize(wheel),
+        at_most=50,
+    ),
+    Row(
+        2,
+        "launch, 3 Tack arrays",
+        "saxpy over 16 float32; Numba: its serial function over NumPy arrays",
+        "ns",
+        call(kernels.tack_saxpy, 16),
+        [("Numba", call(kernels.numba_serial_saxpy, 16))],
+        times_peer=0.35,
+    ),
+    Row(
+        2,
+        "launch, 3 NumPy arrays",
+        "the same kernel over NumPy arrays, as they are",
+        "ns",
+        call(kernels.tack_saxpy_over_numpy, 16),
+        [("Numba", call(kernels.numba_serial_saxpy, 16))],
+        times_peer=0.6,
+    ),
+    Row(
+        2,
+        "launch, 3 torch tensors",
+        "the same kernel over torch tensors, as they are; tvm-ffi: a function that does nothing",
+        "ns",
+        call(kernels.tack_saxpy_over_torch, 16),
+        [("tvm-ffi", Timed(kernels.tvm_ffi_call, "f(x, y, z)"))],
+        times_peer=0.7,
+    ),
+    Row(
+        2,
+        "saxpy, 16.7 million",
+        "z = a * x + y over 2^24 float32 on all cores",
+        "ms",
+        call(kernels.tack_saxpy, LARGE),
+        [
+            ("Numba", call(kernels.numba_parallel_saxpy, LARGE)),
+            ("torch", call(kernels.torch_saxpy, LARGE, "f(y, x, alpha=a, out=z)")),
+            ("Warp", call(kernels.warp_saxpy, LARGE, "launch()")),
+        ],
+        times_peer=1.25,
+    ),
+    Row(
+        2,
+        "sin, 16.7 million",
+        "z = sin(x) over 2^24 float32 from 0 to 6 on all cores",
+        "ms",
+        call(kernels.tack_sine, LARGE, "f(x, z)"),
+        [
+            ("torch", call(kernels.torch_sine, LARGE, "f(x, out=z)")),
+            ("NumPy", call(kernels.numpy_sine, LARGE, "f(x, out=z)")),
+        ],
+        times_peer=2,
+    ),
+    Row(
+        3,
+        "tack.from_dlpack(NumPy)",
+        "a NumPy array becomes a Tack array; the other: a tvm-ffi tensor",
+        "ns",
+        Timed(kernels.exchange("tack", kernels.numpy_array), "take(x)"),
+        [("tvm-ffi", Timed(kernels.exchange("tvm_ffi", kernels.numpy_array), "take(x)"))],
+        times_peer=0.65,
+    ),
+    Row(
+        3,
+        "tack.from_dlpack(torch)",
+        "a torch tensor becomes a Tack array; the other: a tvm-ffi tensor",
+        "ns",
+        Timed(kernels.exchange("tack", kernels.torch_tensor), "take(x)"),
+        [("tvm-ffi", Timed(kernels.exchange("tvm_ffi", kernels.torch_tensor), "take(x)"))],
+        times_peer=0.6,
+    ),
+    Row(
+        3,
+        "np.from_dlpack(Tack)",
+        "NumPy takes a Tack array; the other: NumPy takes a tvm-ffi tensor",
+        "ns",
+        Timed(kernels.exchange("numpy", kernels.tack_array), "take(x)"),
+        [("tvm-ffi", Timed(kernels.exchange("numpy", kernels.tvm_ffi_tensor), "take(x)"))],
+        times_peer=0.85,
+    ),
+    Row(
+        3,
+        "torch.from_dlpack(Tack)",
+        "torch takes a Tack array; the other: torch takes a tvm-ffi tensor",
+        "ns",
+        Timed(kernels.exchange("torch", kernels.tack_array), "take(x)"),
+        [("tvm-ffi", Timed(kernels.exchange("torch", kernels.tvm_ffi_tensor), "take(x)"))],
+        times_peer=1,
+    ),
+    Row(
+        3,
+        "__dlpack__",
+        "x.__dlpack__(max_version=(1, 0)) of a Tack and of a NumPy array",
+        "ns",
+        Timed(lambda: {"x": kernels.tack_array()}, "x.__dlpack__(max_version=(1, 0))"),
+        [
+            (
+                "NumPy",
+                Timed(lambda: {"x": kernels.numpy_array()}, "x.__dlpack__(max_version=(1, 0))"),
+            )
+        ],
+        times_peer=0.85,
+    ),
+    Row(
+        3,
+        "reshape",
+        "x.reshape(4, 4) of a Tack and of a NumPy array",
+        "ns",
+        Timed(lambda: {"x": kernels.tack_array()}, "x.reshape(4, 4)"),
+        [("NumPy", Timed(lambda: {"x": kernels.numpy_array()}, "x.reshape(4, 4)"))],
+        times_peer=1,
+    ),
+    Row(
+        3,
+        "x.numpy()",
+        "a NumPy view of a Tack array",
+        "ns",
+        Timed(lambda: {"x": kernels.tack_array()}, "x.numpy()"),
+        at_most=200,
+    ),
+)
