@@ -92,7 +92,8 @@ run_sanitized() {
     local name=$1
     shift
     install_packages build test
-    configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@"
+    configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_CXX_FLAGS_DEBUG=-O1 "$@"
     compile "$ROOT/build/$name"
     run_ctest "$ROOT/build/$name"
 }
