@@ -113,8 +113,7 @@ run_test() {
     export TACK_CACHE_DIR=$ROOT/build/cache/test-kernels
     case $sanitizer in
         asan) run_sanitized asan -DTACK_SANITIZE=address,undefined ;;
-        # The system's pthreadpool is not instrumented, so its hand-over would look like a race.
-        tsan) run_sanitized tsan -DTACK_SANITIZE=thread -DTACK_PTHREADPOOL=OFF ;;
+        tsan) run_sanitized tsan -DTACK_SANITIZE=thread ;;
         *) run_whole "${all:-}" "$@" ;;
     esac
 }
