@@ -185,7 +185,7 @@ private:
             case Op::literal_int:
                 return weak_int_type;
             case Op::literal_uint:
-                return {DType::uint64, Weak::integer, true};
+                return weak_uint_type;
             case Op::literal_float:
                 return weak_float_type;
             case Op::local:
@@ -379,6 +379,15 @@ private:
                                   "tack.int64(x)");
         } else if (e.op == Op::parameter && instance().function < 0 &&
                    parameter(e.index).type.weak == Weak::integer) {
+            if (parameter(e.index).type == weak_uint_type) {
+                if (target.dtype != DType::uint64)
+                    throw Error(ErrorKind::value,
+                                routine_.name + ": argument '" + parameter_name(e.index) +
+                                    "' is above int64, not a value of " + describe(target) +
+                                    ", the type it takes in the kernel; pass a float or a number "
+                                    "with a dtype of its own");
+                return;
+            }
             narrow(spec_.ranges[index(e.index)], target.dtype);
         }
     }
