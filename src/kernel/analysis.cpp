@@ -116,7 +116,8 @@ private:
         if (settled_ && !value.known)
             fail(where, "this has no value to assign to '" + routine_.locals[index(local)] + "'");
         Type& type = instance().locals[index(local)];
-        const Type joined = join(type, value);
+        const bool temporary = routine_.temporaries.contains(local);
+        const Type joined = temporary ? promote(type, value) : join(type, value);
         changed_ |= joined != type;
         type = joined;
     }
