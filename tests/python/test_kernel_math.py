@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 import pytest
-from kernel_support import FLOATS, assert_same, elementwise, hard_values, launch, pairs, run
+from kernel_support import FLOATS, assert_same, elementwise, hard_values, pairs, run
 
 STRIDE = 1 if os.environ.get("TACK_EXHAUSTIVE") else 256
 CHUNK = 1 << 22  # values at a time

@@ -84,7 +84,7 @@ def as_python(statements):
         "out[0] = x[1] > 3 or count(c) - count(c) > 0",
         "out[0] = (count(c) < count(c)) + 2 * (c[0] == 2)",
         "while 3 * count(c) - 2 * count(c) < 4:\n    out[0] = c[0]\nout[1] = c[0]",
-        "while count(c) < 4 and count(c) < 3:\n    if c[0] < 3:\n        continue\n    out[0] = c[0]",
+        "while count(c) < 4 and count(c) < 3:\n    if c[0] < 3:\n        continue\n    out[0] = 5",
         "for k in range(count(c) + 1, count(c) + 4, count(c) - 1):\n    out[k] = 10 * k + count(c)",
         "if count(c) > count(c):\n    out[0] = 1\nelif 2 * count(c) > count(c):\n    out[0] = c[0]",
         "a = 2 * count(c) + 3 * count(c)\nout[0], out[1] = a, count(c)",
