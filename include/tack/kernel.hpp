@@ -225,7 +225,7 @@ TACK_UNARY(operator!, ir::Unary::logical_not)
 TACK_UNARY(abs, ir::Unary::absolute)
 #undef TACK_UNARY
 
-/// Both sides are evaluated; guard an access with if_ instead.
+/// Both sides may be evaluated; guard an access with if_ instead.
 inline Expr operator&&(const Expr& a, const Expr& b) {
     return Expr(detail::tracer("&&").logical_and(a.value(), b.value()));
 }

@@ -289,11 +289,6 @@ std::string Helpers::math(ir::Math function, DType d) {
         default:
             break;
     }
-    // The C library's for float32 are up to 8 ULP off.
-    if (d == DType::float32 && (function == ir::Math::gamma || function == ir::Math::lgamma))
-        return add(suffixed(name.c_str(), d),
-                   fill_in("\nstatic inline f32 $name(f32 a) { return (f32)$wide(a); }\n",
-                           {{"$wide", math(function, DType::float64)}}));
     const bool binary = function == ir::Math::atan2 || function == ir::Math::hypot;
     return declare((function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);
 }

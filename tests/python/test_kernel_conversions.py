@@ -175,6 +175,32 @@ def test_a_literal_that_is_no_value_of_the_dtype_is_refused_as_by_numpy(expressi
         run([expression], [np.dtype(np.int64)], {"x": x})
 
 
+def test_a_negative_constant_power_of_an_integer_is_refused_as_by_numpy():
+    """taichi-dev/taichi#4661"""
+    x = np.ones(2, np.int32)
+    with pytest.raises(ValueError):
+        numpys("x ** -2", {"x": x})
+    with pytest.raises(tack.CompileError, match="to the power of -2"):
+        run(["x ** -2"], [np.dtype(np.int64)], {"x": x})
+
+
+def test_a_uint64_local_stays_one_beside_a_literal():
+    """numba/numba#4631"""
+    kernel = define(
+        "@tack.kernel\n"
+        "def kernel(x, out):\n"
+        "    for i in range(len(x)):\n"
+        "        v = x[i]\n"
+        "        if v > 2305843009213693951:\n"
+        "            v = v - 2305843009213693951\n"
+        "        out[i] = v\n"
+    )
+    x = np.array([2**64 - 1, 5], np.uint64)
+    out = np.zeros_like(x)
+    kernel(x, out)
+    assert out.tolist() == [2**64 - 2**61, 5]
+
+
 def test_a_local_has_the_dtype_of_all_that_is_assigned_to_it():
     """taichi-dev/taichi#4678"""
     kernel = define(
