@@ -116,6 +116,9 @@ public:
     // statements
     Local local(std::string name);  // a new variable, without a type until it is assigned
     void assign(Local target, Value value);
+    /// Evaluates a value here, into a variable that has its type and is not assigned again. Where
+    /// it is used once, by the statement that follows, the value stands there in the program.
+    Local temporary(Value value);
     void store(Parameter array, std::span<const Value> indices, Value value);
     void evaluate(Value value);  // for its effect
     /// One range per axis, outermost first; iterations are unordered. Top level only.

@@ -43,7 +43,9 @@ public:
     Expr(std::int64_t value);
     Expr(float value) : Expr(static_cast<double>(value)) {}
     Expr(double value);
-    explicit Expr(ir::Value computed) : kind_(Kind::kept), local_(detail::keep(computed)) {}
+    explicit Expr(ir::Value computed) : Expr(detail::keep(computed)) {}
+    /// A variable that is not assigned again.
+    explicit Expr(ir::Local kept) : kind_(Kind::kept), local_(kept) {}
 
     /// For the functions below: a node of the program to use once.
     ir::Value value() const;
@@ -223,7 +225,7 @@ TACK_UNARY(operator!, ir::Unary::logical_not)
 TACK_UNARY(abs, ir::Unary::absolute)
 #undef TACK_UNARY
 
-/// Both sides are evaluated; guard an access with if_ instead.
+/// Both sides may be evaluated; guard an access with if_ instead.
 inline Expr operator&&(const Expr& a, const Expr& b) {
     return Expr(detail::tracer("&&").logical_and(a.value(), b.value()));
 }
@@ -307,33 +309,29 @@ template <class F>
 void parallel(const Range& range, F&& body) {
     std::array<ir::Local, 1> v{};
     detail::begin_parallel({range}, v.data());
-    ir::Builder& b = detail::tracer("parallel");
-    body(Index(b.use(v[0])));
-    b.end();
+    body(Index(v[0]));
+    detail::tracer("parallel").end();
 }
 template <class F>
 void parallel(const Range& outer, const Range& inner, F&& body) {
     std::array<ir::Local, 2> v{};
     detail::begin_parallel({outer, inner}, v.data());
-    ir::Builder& b = detail::tracer("parallel");
-    body(Index(b.use(v[0])), Index(b.use(v[1])));
-    b.end();
+    body(Index(v[0]), Index(v[1]));
+    detail::tracer("parallel").end();
 }
 template <class F>
 void parallel(const Range& outer, const Range& middle, const Range& inner, F&& body) {
     std::array<ir::Local, 3> v{};
     detail::begin_parallel({outer, middle, inner}, v.data());
-    ir::Builder& b = detail::tracer("parallel");
-    body(Index(b.use(v[0])), Index(b.use(v[1])), Index(b.use(v[2])));
-    b.end();
+    body(Index(v[0]), Index(v[1]), Index(v[2]));
+    detail::tracer("parallel").end();
 }
 /// A serial loop inside an iteration.
 template <class F>
 void for_(const Range& range, F&& body) {
     const ir::Local variable = detail::begin_for(range);
-    ir::Builder& b = detail::tracer("for_");
-    body(Index(b.use(variable)));
-    b.end();
+    body(Index(variable));
+    detail::tracer("for_").end();
 }
 /// while_([&] { return x < 4; }, [&] { ... }): the condition is evaluated before each pass.
 template <class C, class F>

@@ -70,7 +70,7 @@ kernel::Argument Arguments::convert_integer(PyObject* object) {
     if (!overflow) return kernel::Argument::weak(static_cast<std::int64_t>(value));
     if (overflow > 0) {
         const unsigned long long large = PyLong_AsUnsignedLongLong(object);
-        if (!PyErr_Occurred()) return kernel::Argument::scalar(DType::uint64, &large);
+        if (!PyErr_Occurred()) return kernel::Argument::weak(static_cast<std::uint64_t>(large));
         PyErr_Clear();
     }
     throw Error(ErrorKind::value, "the int " + nb::cast<std::string>(nb::str(nb::handle(object))) +

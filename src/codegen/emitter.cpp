@@ -302,6 +302,10 @@ std::string Emitter::convert(std::string text, DType from, DType to) {
     return "(" + type_of(to) + ")" + text;
 }
 
+std::string Emitter::operand(Value value, DType dtype) {
+    return convert(as(value, dtype), dtype, computed(dtype));
+}
+
 std::string Emitter::truth(Value value) { return as(value, DType::bool_); }
 
 std::string Emitter::element(std::int32_t array, const Value* indices) {
@@ -387,7 +391,7 @@ std::string Emitter::unary(const Expr& e, DType result) {
     if (result == DType::bool_)  // ~ and abs
         return op == ir::Unary::invert ? "(!" + truth(operand) + ")" : truth(operand);
     const DType wide = computed(result);
-    const std::string x = as(operand, wide);
+    const std::string x = this->operand(operand, result);
     std::string out;
     if (op == ir::Unary::invert) {
         out = "~" + x;
@@ -407,8 +411,8 @@ std::string Emitter::binary(const Expr& e, DType result) {
     const auto op = static_cast<ir::Binary>(e.code);
     if (op == ir::Binary::power) return power(e, result);
     const DType wide = computed(result);
-    const std::string a = as(e.operands[0], wide);
-    const std::string b = as(e.operands[1], wide);
+    const std::string a = operand(e.operands[0], result);
+    const std::string b = operand(e.operands[1], result);
     const auto called = [&](const std::string& function) {
         cost += division_cost;
         return convert(function + "(" + a + ", " + b + ")", wide, result);
@@ -465,14 +469,14 @@ std::string Emitter::power(const Expr& e, DType result) {
         exponent.op == Op::literal_int || exponent.op == Op::literal_float;
     const double n =
         exponent.op == Op::literal_float ? exponent.number : static_cast<double>(exponent.integer);
-    const std::string base = as(e.operands[0], wide);
+    const std::string base = operand(e.operands[0], result);
     if (literal_exponent && n == 2) {
         cost += arithmetic_cost;
         return convert(helpers_.square(wide) + "(" + base + ")", wide, result);
     }
     if (!is_floating(wide)) {
         cost += function_cost;
-        return helpers_.power(wide) + "(" + base + ", " + as(e.operands[1], wide) + ")";
+        return helpers_.power(wide) + "(" + base + ", " + operand(e.operands[1], result) + ")";
     }
     // The exponents that NumPy computes otherwise than by pow().
     if (literal_exponent && n == 1) return convert(base, wide, result);
@@ -485,8 +489,9 @@ std::string Emitter::power(const Expr& e, DType result) {
         return convert("(1 / " + base + ")", wide, result);
     }
     cost += function_cost;
-    return convert(helpers_.math_power(wide) + "(" + base + ", " + as(e.operands[1], wide) + ")",
-                   wide, result);
+    return convert(
+        helpers_.math_power(wide) + "(" + base + ", " + operand(e.operands[1], result) + ")", wide,
+        result);
 }
 
 std::string Emitter::compare(const Expr& e) {
@@ -523,26 +528,25 @@ std::string Emitter::compare(const Expr& e) {
                          : DType::int64;
         }
     }
-    const DType wide = computed(common);
-    return "(" + convert(as(e.operands[0], common), common, wide) + " " + symbols[e.code] + " " +
-           convert(as(e.operands[1], common), common, wide) + ")";
+    return "(" + operand(e.operands[0], common) + " " + symbols[e.code] + " " +
+           operand(e.operands[1], common) + ")";
 }
 
 std::string Emitter::math(const Expr& e, DType result) {
     const auto function = static_cast<ir::Math>(e.code);
-    DType operand = result;
+    DType argument = result;
     if (result == DType::bool_) {  // isnan and the like
         const DType d = dtype_of(e.operands[0]);
-        operand = is_floating(d) ? d : DType::float64;
+        argument = is_floating(d) ? d : DType::float64;
     }
-    const DType wide = computed(operand);
+    const DType wide = computed(argument);
     const bool cheap = function == ir::Math::floor || function == ir::Math::ceil ||
                        function == ir::Math::trunc || function == ir::Math::copysign ||
                        result == DType::bool_;
     cost += cheap ? arithmetic_cost : function == ir::Math::sqrt ? division_cost : function_cost;
     std::string out = helpers_.math(function, wide) + "(";
     for (std::size_t k = 0; k < e.operands.size(); ++k)
-        out += (k ? ", " : "") + as(e.operands[k], wide);
+        out += (k ? ", " : "") + operand(e.operands[k], argument);
     out += ")";
     if (result == DType::bool_) return "((b8)(" + out + " != 0))";
     return convert(out, wide, result);

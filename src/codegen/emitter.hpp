@@ -57,6 +57,8 @@ private:
     std::string call(ir::Value value, const ir::Expr& e);
     std::string element(std::int32_t array, const ir::Value* indices);
     std::string convert(std::string text, DType from, DType to);
+    /// An operand of an operation of `dtype`: rounded to that, in the dtype it is computed in.
+    std::string operand(ir::Value value, DType dtype);
     std::string truth(ir::Value value);
 
     DType dtype_of(ir::Value v) const { return instance_.exprs[static_cast<std::size_t>(v)].dtype; }

@@ -116,7 +116,8 @@ private:
         if (settled_ && !value.known)
             fail(where, "this has no value to assign to '" + routine_.locals[index(local)] + "'");
         Type& type = instance().locals[index(local)];
-        const Type joined = join(type, value);
+        const bool temporary = routine_.temporaries.contains(local);
+        const Type joined = temporary ? promote(type, value) : join(type, value);
         changed_ |= joined != type;
         type = joined;
     }
@@ -185,7 +186,7 @@ private:
             case Op::literal_int:
                 return weak_int_type;
             case Op::literal_uint:
-                return {DType::uint64, Weak::integer, true};
+                return weak_uint_type;
             case Op::literal_float:
                 return weak_float_type;
             case Op::local:
@@ -379,6 +380,15 @@ private:
                                   "tack.int64(x)");
         } else if (e.op == Op::parameter && instance().function < 0 &&
                    parameter(e.index).type.weak == Weak::integer) {
+            if (parameter(e.index).type == weak_uint_type) {
+                if (target.dtype != DType::uint64)
+                    throw Error(ErrorKind::value,
+                                routine_.name + ": argument '" + parameter_name(e.index) +
+                                    "' is above int64, not a value of " + describe(target) +
+                                    ", the type it takes in the kernel; pass a float or a number "
+                                    "with a dtype of its own");
+                return;
+            }
             narrow(spec_.ranges[index(e.index)], target.dtype);
         }
     }

@@ -1,6 +1,6 @@
 #include <cassert>
 
-#include "kernel/ir.hpp"
+#include "kernel/passes.hpp"
 #include "tack/error.hpp"
 
 namespace tack::ir {
@@ -202,6 +202,12 @@ Local Builder::local(std::string name) {
     locals.push_back(std::move(name));
     return static_cast<Local>(locals.size() - 1);
 }
+Local Builder::temporary(Value value) {
+    const Local local = this->local("t");
+    state_->routine().temporaries.insert(static_cast<std::int32_t>(local));
+    assign(local, value);
+    return local;
+}
 void Builder::assign(Local target, Value value) {
     Stmt& s = state_->add(StmtOp::assign);
     s.index = static_cast<std::int32_t>(target);
@@ -291,6 +297,8 @@ std::shared_ptr<const Program> Builder::finish() {
         fail("finish() with an open function, loop or branch");
     auto program = std::move(state_->program);
     state_.reset();
+    inline_temporaries(*program);
+    order_effects(*program);
     return program;
 }
 

@@ -1,5 +1,6 @@
 #include "kernel/ir.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -56,7 +57,29 @@ private:
             }
         }
         out_ += ")\n";
+        names_.assign(r.locals.size(), {});
+        name_locals(r.body);
         block(r.body, 1);
+    }
+
+    /// Locals of one name are told apart by a number, in the order in which they are assigned.
+    void name_locals(const Block& statements) {
+        for (const Stmt& s : statements) {
+            if (s.op == StmtOp::assign) name_local(s.index);
+            for (const Local l : s.locals) name_local(static_cast<std::int32_t>(l));
+            name_locals(s.body);
+            name_locals(s.otherwise);
+        }
+    }
+
+    void name_local(std::int32_t index) {
+        std::string& name = names_[static_cast<std::size_t>(index)];
+        if (!name.empty()) return;
+        const std::string& own = routine_->locals[static_cast<std::size_t>(index)];
+        std::string tried = own;
+        for (int k = 1; std::find(names_.begin(), names_.end(), tried) != names_.end(); ++k)
+            tried = own + "." + std::to_string(k);
+        name = tried;
     }
 
     void block(const Block& statements, int depth) {
@@ -113,13 +136,8 @@ private:
         }
     }
 
-    std::string local_name(std::int32_t index) const {
-        const auto& names = routine_->locals;
-        const std::string& own = names[static_cast<std::size_t>(index)];
-        for (std::size_t k = 0; k < names.size(); ++k)
-            if (static_cast<std::int32_t>(k) != index && names[k] == own)
-                return own + "." + std::to_string(index);
-        return own;
+    const std::string& local_name(std::int32_t index) const {
+        return names_[static_cast<std::size_t>(index)];
     }
 
     const std::string& parameter_name(std::int32_t index) const {
@@ -189,6 +207,7 @@ private:
 
     const Program& program_;
     const Routine* routine_ = nullptr;
+    std::vector<std::string> names_;  // of the routine's locals
     std::string out_;
 };
 

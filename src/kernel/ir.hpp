@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,8 @@ struct Routine {
     std::string name;
     Source source;
     std::vector<ParameterInfo> parameters;
-    std::vector<std::string> locals;  // names
+    std::vector<std::string> locals;    // names
+    std::set<std::int32_t> temporaries;  // locals that no user named; weak numbers stay weak in them
     std::vector<Expr> exprs;
     Block body;
 
