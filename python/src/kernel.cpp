@@ -317,7 +317,12 @@ void bind_kernel(nanobind::module_& m) {
     PyObject* type = PyType_FromSpec(&spec);
     if (!type) throw nb::python_error();
     m.attr("Kernel") = nb::steal(type);
-    tack::kernel::set_gil_hooks(
-        {[]() -> void* { return PyEval_SaveThread(); },
-         [](void* token) { PyEval_RestoreThread(static_cast<PyThreadState*>(token)); }});
+    tack::kernel::set_gil_hooks({[]() -> void* { return PyEval_SaveThread(); },
+                                 [](void* token) {
+                                     try {
+                                         PyEval_RestoreThread(static_cast<PyThreadState*>(token));
+                                     } catch (abi::__forced_unwind&) {
+                                         stop_thread();
+                                     }
+                                 }});
 }

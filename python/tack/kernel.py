@@ -58,7 +58,11 @@ def _make_kernel(function, fast_math=False, check_bounds=False):
     def build():
         from ._frontend.program import build_program
 
-        program, captured[:] = build_program(source)
+        try:
+            program, captured[:] = build_program(source)
+        except (_core.CompileError, ValueError) as error:
+            # Its text points into the kernel; the way through the front end would bury it.
+            raise error.with_traceback(None) from None
         return program
 
     if source.refused_signature():

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "support.hpp"
 #include "tack/tack.hpp"
 
 namespace {
@@ -55,6 +56,21 @@ TEST(CheckedKernel, a_branch_guards_an_index) {
     std::vector<double> y{9, 9, 9};
     guarded(view(x), view(y));
     EXPECT_EQ(y, (std::vector<double>{1, 2, -1}));
+}
+
+TEST(Launch, arrays_of_two_memory_domains_are_refused_and_nothing_runs) {
+    const Kernel copy("copy", [](In<double> x, Out<double> y) {
+        parallel(x.size(), [&](Index i) { y[i] = x[i]; });
+    });
+    const Device far = test::far_device();
+    std::vector<double> y{9};
+    const Error error = error_of(copy, empty({1}, DType::float64, far), view(y));
+    EXPECT_EQ(error.kind(), ErrorKind::value);
+    EXPECT_STREQ(
+        error.what(),
+        "copy: parameter 'arg1' is on cpu, other arrays are on cuda:0; bring them together "
+        "with to_device()");
+    EXPECT_EQ(y, std::vector<double>{9});
 }
 
 TEST(Random, the_published_vectors_of_philox_come_out) {
