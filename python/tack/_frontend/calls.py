@@ -79,9 +79,7 @@ class Calls(Vectors):
         elif callee is ndrange:
             advice = "it stands in `for i, j in tack.ndrange(...)` only"
         elif getattr(builtins, own, None) is callee:
-            advice = unsupported.BUILTINS.get(
-                own, "abs, divmod, len, max, min, pow and round can"
-            )
+            advice = unsupported.BUILTINS.get(own, "abs, divmod, len, max, min, pow and round can")
         elif getattr(math, own, None) is callee:
             known = sorted({*MATH_OBJECTS, *COMPOSED_MATH.values()})
             advice = unsupported.MATH.get(own, "write it in a @tack.func function")
@@ -116,9 +114,7 @@ class Calls(Vectors):
             self.fail(node, f"{name}() returns nothing, so it has no value")
         if results is not None and len(results) > 1 and not is_statement:
             names = ", ".join("abcdefgh"[: len(results)])
-            self.fail(
-                node, f"{name}() returns {len(results)} values: `{names} = {name}(...)`"
-            )
+            self.fail(node, f"{name}() returns {len(results)} values: `{names} = {name}(...)`")
         if function.effects:
             self.require_iteration(node, f"{name}() stores to memory")
             self.effects = True
@@ -197,9 +193,7 @@ class Calls(Vectors):
 
     def builtin_round(self, node):
         if len(node.args) == 2:
-            self.fail(
-                node, "round() takes one number here; scale it, round(x * 100) / 100"
-            )
+            self.fail(node, "round() takes one number here; scale it, round(x * 100) / 100")
         operand = self.argument_values(node, 1)[0]
         self.at(node)
         return self.builder.unary("round", operand)

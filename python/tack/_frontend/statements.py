@@ -8,13 +8,8 @@ from .._core import CompileError
 from ..kernel import Func, ndrange
 from . import unsupported
 from .expressions import NOT_STATIC
-from .names import assigned_names, constant, escapes
+from .names import assigned_names, constant, escapes, reads_memory
 from .variables import Variables
-
-
-def reads_memory(node):
-    """Whether evaluating a node twice may read two values, or costs more than arithmetic."""
-    return any(isinstance(part, (ast.Subscript, ast.Call)) for part in ast.walk(node))
 
 
 def used_as_array(node, name):
@@ -367,9 +362,7 @@ class Routine(Variables):
         nodes = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         results = tuple(self.shape_of(n) for n in nodes)
         if self.results not in (None, results):
-            self.fail(
-                node, "every return must give as many values, of the same shapes"
-            )
+            self.fail(node, "every return must give as many values, of the same shapes")
         self.results = results
         values = []
         for n, shape in zip(nodes, results):

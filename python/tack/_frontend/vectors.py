@@ -11,6 +11,7 @@ from ..kernel import Func
 from . import unsupported
 from .expressions import BINARY, UNARY, Expressions
 from .functions import VECTORS
+from .names import reads_memory
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Vectors(Expressions):
             advice = (
                 f"take an element, as in {element}"
                 if name.isidentifier()
-                else ("assign it to a variable and take its elements")
+                else "assign it to a variable and take its elements"
             )
             self.fail(node, f"{what} where a number is needed; {advice}")
 
@@ -125,11 +126,10 @@ class Vectors(Expressions):
 
     def repeated(self, node):
         """What makes a number's value as often as it is needed."""
-        if not isinstance(node, (ast.Name, ast.Constant)):
-            if self.effectful(node):
-                node = self.once(node)
-            elif not (self.conditional or self.touched):
-                node = self.temporary(node)
+        if self.effectful(node):
+            node = self.once(node)
+        elif reads_memory(node) and not (self.conditional or self.touched):
+            node = self.temporary(node)
         return lambda: self.value(node)
 
     def kept_vector(self, node):
