@@ -46,7 +46,8 @@ private:
 };
 
 struct Options {
-    bool fast_math = false;
+    bool fast_math = false;     // floating-point operations may be reordered and contracted
+    bool check_bounds = false;  // an index out of range is Error of kind index, see launch()
 };
 
 enum class Inspect { ir, source, assembly };
@@ -62,8 +63,10 @@ public:
     /// Runs (CPU) or queues the kernel on its arrays' device, on the default device without any.
     /// gil_held: the caller holds Python's GIL, which is let go for long work.
     /// Throws before anything has run. value: a read-only array where the kernel may store, arrays
-    /// of two memory domains. type: a count or kind of arguments that does not fit. compile: a
-    /// program that cannot be typed with these arguments.
+    /// of two memory domains, a loop's step of 0. type: a count or kind of arguments that does not
+    /// fit. compile: a program that cannot be typed with these arguments. With check_bounds, throws
+    /// index after the launch has completed, naming the first array, index and extent found out of
+    /// range. Such elements were read as 0 and not stored.
     void launch(std::span<const Argument> arguments, bool gil_held = false);
     /// What launch() would use for these arguments.
     std::string inspect(std::span<const Argument> arguments, Inspect what);

@@ -25,6 +25,10 @@ bool is_numpy_scalar(PyObject* object) {
         throw;
     } catch (const Error& error) {
         throw Error(error.kind(), prefix + error.what());
+    } catch (nb::python_error& error) {
+        // How a producer says that DLPack cannot describe its memory.
+        if (!error.matches(PyExc_BufferError)) throw;
+        throw Error(ErrorKind::buffer, prefix + nb::cast<std::string>(nb::str(error.value())));
     }
 }
 
@@ -46,7 +50,7 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
         } else {
             try {
                 data_[k] = convert(object);
-            } catch (const Error&) {
+            } catch (...) {
                 rethrow_for(kernel, PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)));
             }
         }

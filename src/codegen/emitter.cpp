@@ -94,9 +94,14 @@ std::string Emitter::pointer_type(const kernel::ParameterType& parameter) const 
 }
 
 std::string Emitter::signature(std::int32_t instance) const {
+    const auto& results = instance_.results;
     std::string out = "static " +
-                      (instance_.result.known ? type_of(instance_.result.dtype) : "void") + " " +
-                      function_name(spec_, instance) + "(";
+                      (results.empty()       ? "void"
+                       : results.size() == 1 ? type_of(results[0].dtype)
+                                             : "struct " + function_name(spec_, instance)) +
+                      " " + function_name(spec_, instance) + "(";
+    if (spec_.options.check_bounds)
+        out += instance_.parameters.empty() ? "struct fault *fault" : "struct fault *fault, ";
     for (std::size_t k = 0; k < instance_.parameters.size(); ++k) {
         const auto& p = instance_.parameters[k];
         const auto index = static_cast<std::int32_t>(k);
@@ -104,10 +109,19 @@ std::string Emitter::signature(std::int32_t instance) const {
         out += (p.is_array ? pointer_type(p) : type_of(p.type.dtype) + " ") + parameter_name(index);
         for (int axis = 0; axis < p.ndim; ++axis) out += ", i64 " + extent_name(index, axis);
     }
-    return out + (instance_.parameters.empty() ? "void)" : ")");
+    return out + (instance_.parameters.empty() && !spec_.options.check_bounds ? "void)" : ")");
+}
+
+std::string Emitter::result_struct(std::int32_t instance) const {
+    if (instance_.results.size() < 2) return {};
+    std::string out = "struct " + function_name(spec_, instance) + " {";
+    for (std::size_t k = 0; k < instance_.results.size(); ++k)
+        out += " " + type_of(instance_.results[k].dtype) + " r" + std::to_string(k) + ";";
+    return out + " };\n";
 }
 
 std::string Emitter::function(std::int32_t instance) {
+    self_ = instance;
     const std::string body = statements(routine_.body, 1);
     std::string out = signature(instance) + " {\n";
     for (const std::int32_t local : uses.locals)
@@ -143,8 +157,12 @@ void Emitter::statement(const Stmt& s, int depth) {
         case StmtOp::store: {
             const auto& p = instance_.parameters[static_cast<std::size_t>(s.index)];
             cost += memory_cost;
-            line(depth, element(s.index, s.operands.data()) + " = " +
-                            as(s.operands.back(), p.type.dtype) + ";");
+            const std::string value = as(s.operands.back(), p.type.dtype);
+            line(depth, checks(s.index)
+                            ? checked(helpers_.checked_store(p.type.dtype, p.ndim), s.index,
+                                      s.operands.data(), value) +
+                                  ";"
+                            : element(s.index, s.operands.data()) + " = " + value + ";");
             break;
         }
         case StmtOp::evaluate:
@@ -177,11 +195,34 @@ void Emitter::statement(const Stmt& s, int depth) {
         case StmtOp::continue_loop:
             line(depth, "continue;");
             break;
-        case StmtOp::return_value:
-            line(depth, s.operands.empty()
-                            ? "return;"
-                            : "return " + as(s.operands[0], instance_.result.dtype) + ";");
+        case StmtOp::return_value: {
+            std::string values;
+            for (std::size_t k = 0; k < s.operands.size(); ++k)
+                values += (k ? ", " : "") + as(s.operands[k], instance_.results[k].dtype);
+            line(depth, s.operands.empty()       ? "return;"
+                        : s.operands.size() == 1 ? "return " + values + ";"
+                                                 : "return (struct " + function_name(spec_, self_) +
+                                                       "){" + values + "};");
             break;
+        }
+        case StmtOp::unpack: {
+            const auto callee = instance_.callees[static_cast<std::size_t>(s.operands[0])];
+            const auto& results = spec_.instances[static_cast<std::size_t>(callee)].results;
+            const std::string call = expr(s.operands[0]);
+            line(depth, "{");
+            line(depth + 1, "const struct " + function_name(spec_, callee) + " r = " + call + ";");
+            for (std::size_t k = 0; k < s.locals.size(); ++k) {
+                const auto local = static_cast<std::int32_t>(s.locals[k]);
+                uses.locals.insert(local);
+                line(depth + 1,
+                     local_name(local) + " = " +
+                         convert("r.r" + std::to_string(k), results[k].dtype,
+                                 instance_.locals[static_cast<std::size_t>(local)].dtype) +
+                         ";");
+            }
+            line(depth, "}");
+            break;
+        }
         case StmtOp::parallel:
             break;  // the dialect's
     }
@@ -321,6 +362,34 @@ std::string Emitter::element(std::int32_t array, const Value* indices) {
     return parameter_name(array) + "[" + index + "]";
 }
 
+/// Whether the indices of an array are to be checked.
+bool Emitter::checks(std::int32_t array) const {
+    return spec_.options.check_bounds &&
+           instance_.parameters[static_cast<std::size_t>(array)].ndim > 0;
+}
+
+std::string Emitter::checked(const std::string& helper, std::int32_t array, const Value* indices,
+                             const std::string& value) {
+    const auto& p = instance_.parameters[static_cast<std::size_t>(array)];
+    uses.parameters.insert(array);
+    std::string out = helper + "(fault, " + std::to_string(p.array) + ", " + parameter_name(array);
+    for (int axis = 0; axis < p.ndim; ++axis) {
+        uses.extents.insert({array, axis});
+        out += ", " + as_index(indices[axis]) + ", " + extent_name(array, axis);
+    }
+    return out + (value.empty() ? ")" : ", " + value + ")");
+}
+
+std::string Emitter::random(const Expr& e) {
+    cost += 2 * function_cost;
+    const std::string philox = helpers_.philox();
+    std::string words = as(e.operands[0], DType::uint64);
+    for (std::size_t k = 1; k < e.operands.size(); k += 2)
+        words = philox + "(" + words + ", " + as(e.operands[k], DType::uint64) + ", " +
+                (k + 1 < e.operands.size() ? as(e.operands[k + 1], DType::uint64) : "0") + ")";
+    return helpers_.random(e.dtype) + "(" + words + ")";
+}
+
 std::string Emitter::expr(Value value) {
     const Expr& e = routine_[value];
     const DType result = dtype_of(value);
@@ -336,10 +405,15 @@ std::string Emitter::expr(Value value) {
         case Op::parameter:
             uses.parameters.insert(e.index);
             return parameter_name(e.index);
-        case Op::load:
+        case Op::load: {
             cost += memory_cost;
-            return result == DType::bool_ ? "(" + element(e.index, e.operands.data()) + " != 0)"
-                                          : element(e.index, e.operands.data());
+            const std::string loaded =
+                checks(e.index)
+                    ? checked(helpers_.checked_load(result, static_cast<int>(e.operands.size())),
+                              e.index, e.operands.data(), "")
+                    : element(e.index, e.operands.data());
+            return result == DType::bool_ ? "(" + loaded + " != 0)" : loaded;
+        }
         case Op::extent: {
             const int ndim = instance_.parameters[static_cast<std::size_t>(e.index)].ndim;
             const int axis = static_cast<int>(e.integer < 0 ? e.integer + ndim : e.integer);
@@ -355,6 +429,9 @@ std::string Emitter::expr(Value value) {
             }
             return ndim > 1 ? "(" + out + ")" : out;
         }
+        case Op::ndim:
+            return std::to_string(instance_.parameters[static_cast<std::size_t>(e.index)].ndim) +
+                   "ll";
         case Op::unary:
             return unary(e, result);
         case Op::binary:
@@ -376,8 +453,14 @@ std::string Emitter::expr(Value value) {
             return call(value, e);
         case Op::atomic:
             cost += 10;
+            if (checks(e.index))
+                return checked(helpers_.checked_atomic(static_cast<ir::Atomic>(e.code), result,
+                                                       static_cast<int>(e.operands.size()) - 1),
+                               e.index, e.operands.data(), as(e.operands.back(), result));
             return helpers_.atomic(static_cast<ir::Atomic>(e.code), result) + "(&" +
                    element(e.index, e.operands.data()) + ", " + as(e.operands.back(), result) + ")";
+        case Op::common: return as(e.operands[0], result);
+        case Op::random: return random(e);
     }
     return {};
 }
@@ -388,6 +471,7 @@ std::string Emitter::unary(const Expr& e, DType result) {
     cost += arithmetic_cost;
     if (op == ir::Unary::logical_not) return "(!" + truth(operand) + ")";
     if (op == ir::Unary::positive) return as(operand, result);
+    if (op == ir::Unary::round && !is_floating(result)) return as(operand, result);
     if (result == DType::bool_)  // ~ and abs
         return op == ir::Unary::invert ? "(!" + truth(operand) + ")" : truth(operand);
     const DType wide = computed(result);
@@ -397,6 +481,8 @@ std::string Emitter::unary(const Expr& e, DType result) {
         out = "~" + x;
     } else if (op == ir::Unary::negative) {
         out = "-" + x;
+    } else if (op == ir::Unary::round) {
+        out = helpers_.round(wide) + "(" + x + ")";
     } else if (is_floating(wide)) {
         out =
             std::string(wide == DType::float32 ? "__builtin_fabsf(" : "__builtin_fabs(") + x + ")";
@@ -558,6 +644,7 @@ std::string Emitter::call(Value value, const Expr& e) {
     uses.callees.insert(callee);
     cost += function_cost;
     std::string out = function_name(spec_, callee) + "(";
+    if (spec_.options.check_bounds) out += e.operands.empty() ? "fault" : "fault, ";
     for (std::size_t k = 0; k < e.operands.size(); ++k) {
         if (k) out += ", ";
         if (!parameters[k].is_array) {

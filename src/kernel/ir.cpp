@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, math_count> math_names = {
 };
 static_assert(math_names.back() == "trunc");
 
-constexpr std::array<const char*, 5> unary_names = {"-", "+", "~", "not ", "abs "};
+constexpr std::array<const char*, 6> unary_names = {"-", "+", "~", "not ", "abs ", "round "};
 constexpr std::array<const char*, 14> binary_names = {"+", "-", "*", "/",  "//", "%",   "**",
                                                       "&", "|", "^", "<<", ">>", "min", "max"};
 constexpr std::array<const char*, 6> compare_names = {"==", "!=", "<", "<=", ">", ">="};
@@ -131,7 +131,13 @@ private:
                 out_ += "continue\n";
                 break;
             case StmtOp::return_value:
-                out_ += s.operands.empty() ? "return\n" : "return " + text(s.operands[0]) + "\n";
+                out_ += s.operands.empty() ? "return\n"
+                                           : "return " + list(s.operands, s.operands.size()) + "\n";
+                break;
+            case StmtOp::unpack:
+                for (std::size_t k = 0; k < s.locals.size(); ++k)
+                    out_ += (k ? ", " : "") + local_name(static_cast<std::int32_t>(s.locals[k]));
+                out_ += " = " + text(s.operands[0]) + "\n";
                 break;
         }
     }
@@ -177,6 +183,7 @@ private:
                 return parameter_name(e.index) + ".shape[" + std::to_string(e.integer) + "]";
             case Op::size:
                 return parameter_name(e.index) + ".size";
+            case Op::ndim: return parameter_name(e.index) + ".ndim";
             case Op::unary:
                 return std::string("(") + unary_names[e.code] + operand(0) + ")";
             case Op::binary:
@@ -201,6 +208,10 @@ private:
                 return std::string(atomic_names[e.code]) + "(" +
                        access(e.index, e.operands, e.operands.size() - 1) + ", " +
                        text(e.operands.back()) + ")";
+            case Op::common: return "common(" + list(e.operands, e.operands.size()) + ")";
+            case Op::random:
+                return "random(" + list(e.operands, e.operands.size()) + ", " +
+                       std::string(tack::name(e.dtype)) + ")";
         }
         return {};
     }

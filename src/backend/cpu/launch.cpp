@@ -53,7 +53,7 @@ detail::Ref<Executable> CpuBackend::compile(const kernel::Specialization& spec) 
 }
 
 void CpuBackend::launch(Executable& executable, const LaunchArguments& arguments) {
-    CpuRuntime runtime{{run_parallel}, arguments.gil_held};
+    CpuRuntime runtime{{run_parallel, arguments.fault}, arguments.gil_held};
     static_cast<CpuExecutable&>(executable).kernel(arguments.slots, &runtime);
 }
 
