@@ -129,7 +129,7 @@ class Calls(Vectors):
         return self.builder.call(function.handle, arguments)
 
     def call_results(self, node, callee):
-        """Calls a function of several values or vectors; names nodes that read each of them."""
+        """Calls a function of several values or vectors; returns nodes that read them."""
         results = self.program.device_function(callee, self, node).results
         self.require_hoistable(node)
         call = self.call_func(node, callee, is_statement=True)

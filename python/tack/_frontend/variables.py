@@ -37,6 +37,7 @@ class Variables(Calls):
             count = prod(self.shapes.get(name, ()))
             self.flat_parameters += [f"{name}{k}" for k in range(count)] if count > 1 else [name]
         self.local_names = set()
+        # A local or a Vector by name.
         self.outer = {}  # variables outside parallel loops, in a device function all
         self.inner = None  # variables of one iteration, inside a parallel loop
         self.ended = set()  # variables of parallel loops that have ended
