@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import namedtuple
 from math import prod
 
 from ..kernel import Func
@@ -14,13 +13,10 @@ from .functions import VECTORS
 from .names import reads_memory
 
 
-@dataclass
-class Vector:
-    """shape: (n,), or (rows, columns). parts: what makes each component's value, row by row."""
-
-    shape: tuple[int, ...]
-    parts: list[Callable[[], int]]
-    locals: list[int] | None = None  # where each component is a variable
+# shape: (n,), or (rows, columns). parts: what makes each component's value, row by row, as functions
+# without arguments. locals: where each component is a variable, else None. No dataclass, as for
+# DeviceFunction.
+Vector = namedtuple("Vector", "shape parts locals", defaults=(None,))
 
 
 def described(shape):
