@@ -248,10 +248,10 @@ struct Dispatcher::State {
         }
         const ir::ParameterInfo& p = program->kernel.parameters[k];
         type.type = p.kind == ir::ParameterInfo::Kind::scalar ? strong(p.dtype)
-                    : a.kind == Argument::Kind::weak_float ? weak_float_type
-                    : a.kind == Argument::Kind::scalar     ? strong(a.dtype)
-                    : a.dtype == DType::uint64             ? weak_uint_type
-                                                           : weak_int_type;
+                    : a.kind == Argument::Kind::weak_float    ? weak_float_type
+                    : a.kind == Argument::Kind::scalar        ? strong(a.dtype)
+                    : a.dtype == DType::uint64                ? weak_uint_type
+                                                              : weak_int_type;
         return type;
     }
 

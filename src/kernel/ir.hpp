@@ -98,8 +98,9 @@ struct Routine {
     std::string name;
     Source source;
     std::vector<ParameterInfo> parameters;
-    std::vector<std::string> locals;    // names
-    std::set<std::int32_t> temporaries;  // locals that no user named; weak numbers stay weak in them
+    std::vector<std::string> locals;  // names
+    // Of the locals those that no user named: a weak number stays weak in them.
+    std::set<std::int32_t> temporaries;
     std::vector<Expr> exprs;
     Block body;
 

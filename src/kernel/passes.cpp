@@ -22,10 +22,10 @@ struct Touch {
 };
 
 /// All expressions that a statement evaluates itself, not those of its body.
-template <class F>
-void each_value(Stmt& s, F&& f) {
-    for (Value& v : s.operands) f(v);
-    for (Range& r : s.ranges) {
+template <class S, class F>
+void each_value(S& s, F&& f) {
+    for (auto& v : s.operands) f(v);
+    for (auto& r : s.ranges) {
         f(r.start);
         f(r.stop);
         f(r.step);
@@ -61,7 +61,7 @@ private:
         Touch out;
         for (const Stmt& s : block) {
             if (s.op == StmtOp::store) out.effects = true;
-            each_value(const_cast<Stmt&>(s), [&](Value v) { out |= of(routine, v); });
+            each_value(s, [&](Value v) { out |= of(routine, v); });
             out |= of(routine, s.body);
             out |= of(routine, s.otherwise);
         }
@@ -199,7 +199,8 @@ private:
                 std::vector<Value*> values;
                 each_value(s, [&](Value& v) { values.push_back(&v); });
                 // Python evaluates what is stored before the index.
-                if (s.op == StmtOp::store) std::rotate(values.begin(), values.end() - 1, values.end());
+                if (s.op == StmtOp::store)
+                    std::rotate(values.begin(), values.end() - 1, values.end());
                 order(values, out);
                 block(s.body);
                 block(s.otherwise);
@@ -261,7 +262,8 @@ private:
         }
         Value condition = e.operands[0];
         inside(condition, out);
-        if (std::none_of(e.operands.begin() + 1, e.operands.end(), [&](Value o) { return needs(o); })) {
+        if (std::none_of(e.operands.begin() + 1, e.operands.end(),
+                         [&](Value o) { return needs(o); })) {
             expr(v).operands[0] = condition;
             return;
         }
@@ -309,7 +311,8 @@ private:
                     .where = expr(v).where});
     }
     Value truth(Value v) {
-        return add({.op = Op::cast, .dtype = DType::bool_, .operands = {v}, .where = expr(v).where});
+        return add(
+            {.op = Op::cast, .dtype = DType::bool_, .operands = {v}, .where = expr(v).where});
     }
 
     Local new_temporary() {

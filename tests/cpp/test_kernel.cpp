@@ -263,8 +263,8 @@ std::string traced(F body) {
     const Kernel kernel("kernel", [&](InOut<float> x, InOut<std::int32_t> n) {
         parallel(x.size(), [&](Index i) { body(i, x, n); });
     });
-    const std::string text = kernel.inspect(kernel::Inspect::ir, zeros({1}),
-                                            zeros({1}, DType::int32));
+    const std::string text =
+        kernel.inspect(kernel::Inspect::ir, zeros({1}), zeros({1}, DType::int32));
     std::string out;
     std::size_t at = text.find('\n', text.find("parallel")) + 1;
     for (; at < text.size(); at = text.find('\n', at) + 1)

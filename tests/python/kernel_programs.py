@@ -249,7 +249,8 @@ for _dtype in set(ARRAYS.values()) | set(LOCALS.values()):
 
 
 def interpret(text, arrays):
-    scope = {"tack": Interpreted, "math": Interpreted}
+    # Python's min and max would give the number of one operand the dtype of neither.
+    scope = {"tack": Interpreted, "math": Interpreted, "min": np.minimum, "max": np.maximum}
     exec(text, scope)
     with np.errstate(all="ignore"):
         scope["kernel"](*arrays)

@@ -34,15 +34,17 @@ ExternalSymbol symbol(std::string_view name, Function* function) {
 #define TACK_BINARY(name) TACK_BOTH(name, double(double, double), float(float, float))
 #define TACK_PLAIN(name) symbol<void()>(#name, name),
 
-/// The C library's gamma functions of double and float are up to 10 units in the last place off.
-template <long double (*function)(long double), class T>
-T rounded(T x) {
-    return static_cast<T>(function(x));
-}
-/// Without the global variable that lgammal() sets.
-long double lgamma_of(long double x) {
+// The C library's own are up to 10 units in the last place off, and those of the next wider type
+// are not; lgamma() sets a global variable besides.
+float gamma_of_float(float x) { return static_cast<float>(::tgamma(static_cast<double>(x))); }
+double gamma_of_double(double x) { return static_cast<double>(::tgammal(x)); }
+float lgamma_of_float(float x) {
     int sign = 0;
-    return ::lgammal_r(x, &sign);
+    return static_cast<float>(::lgamma_r(static_cast<double>(x), &sign));
+}
+double lgamma_of_double(double x) {
+    int sign = 0;
+    return static_cast<double>(::lgammal_r(x, &sign));
 }
 
 auto sorted_symbols() {
@@ -76,10 +78,10 @@ auto sorted_symbols() {
         symbol<size_t(const char*)>("strlen", ::strlen),
         TACK_LIBGCC(TACK_PLAIN)
         // clang-format on
-        symbol<double(double)>("lgamma", rounded<lgamma_of>),
-        symbol<float(float)>("lgammaf", rounded<lgamma_of>),
-        symbol<double(double)>("tgamma", rounded<::tgammal>),
-        symbol<float(float)>("tgammaf", rounded<::tgammal>),
+        symbol<double(double)>("lgamma", lgamma_of_double),
+        symbol<float(float)>("lgammaf", lgamma_of_float),
+        symbol<double(double)>("tgamma", gamma_of_double),
+        symbol<float(float)>("tgammaf", gamma_of_float),
     };
     std::sort(symbols.begin(), symbols.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
