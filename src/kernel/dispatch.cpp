@@ -77,9 +77,21 @@ struct Entry {
     Entry* next = nullptr;
 };
 
-bool overlap(const ArrayState& a, const ArrayState& b) noexcept {
-    const auto* p = static_cast<const char*>(a.address());
-    const auto* q = static_cast<const char*>(b.address());
+HostView view_of(const Argument& a) noexcept {
+    if (a.kind == Argument::Kind::host_view) return *a.view;
+    const ArrayState& s = *a.array;
+    return {s.address(), s.shape.data(), s.nbytes, s.shape.ndim(), s.dtype, s.writable};
+}
+
+/// The backend of borrowed host memory. A plain device lives as long as the process.
+Backend* host_backend() {
+    static Backend* const host = &plain_device("cpu", 0).backend();
+    return host;
+}
+
+bool overlap(const HostView& a, const HostView& b) noexcept {
+    const auto* p = static_cast<const char*>(a.address);
+    const auto* q = static_cast<const char*>(b.address);
     return p < q + b.nbytes && q < p + a.nbytes;
 }
 
@@ -95,10 +107,8 @@ double floating_value(const Argument& a) noexcept {
             half.bits = static_cast<std::uint16_t>(a.bits);
             return float(half);
         }
-        case DType::float32:
-            return std::bit_cast<float>(static_cast<std::uint32_t>(a.bits));
-        default:
-            return std::bit_cast<double>(a.bits);
+        case DType::float32: return std::bit_cast<float>(static_cast<std::uint32_t>(a.bits));
+        default: return std::bit_cast<double>(a.bits);
     }
 }
 
@@ -167,7 +177,7 @@ struct Dispatcher::State {
         for (std::size_t k = 0; k < arguments.size(); ++k) {
             const Argument& a = arguments[k];
             const ir::ParameterInfo& p = parameters[k];
-            if (a.kind == Argument::Kind::array) {
+            if (a.is_array()) {
                 bind_array(k, a, p, bound);
             } else {
                 bind_scalar(k, a, p, bound);
@@ -181,11 +191,12 @@ struct Dispatcher::State {
 
     void bind_array(std::size_t k, const Argument& a, const ir::ParameterInfo& p,
                     Bound& bound) const {
-        const ArrayState& array = *a.array;
+        const HostView array = view_of(a);
         if (p.kind == ir::ParameterInfo::Kind::scalar ||
             (p.kind == ir::ParameterInfo::Kind::array && p.dtype != array.dtype))
             fail_kind(k, "an array of " + std::string(tack::name(array.dtype)));
-        Backend* backend = array.buffer->backend.get();
+        Backend* backend =
+            a.kind == Argument::Kind::array ? a.array->buffer->backend.get() : host_backend();
         if (!bound.backend) {
             bound.backend = backend;
         } else if (bound.backend != backend &&
@@ -196,10 +207,10 @@ struct Dispatcher::State {
                                        "; bring them together with to_device()");
         }
         bound.key.add(static_cast<std::uint8_t>(array.dtype));
-        bound.key.add(static_cast<std::uint8_t>(array.shape.ndim()));
-        bound.slots.add(reinterpret_cast<std::uintptr_t>(array.address()));
-        for (const std::int64_t extent : array.shape)
-            bound.slots.add(static_cast<std::uint64_t>(extent));
+        bound.key.add(static_cast<std::uint8_t>(array.ndim));
+        bound.slots.add(reinterpret_cast<std::uintptr_t>(array.address));
+        for (int axis = 0; axis < array.ndim; ++axis)
+            bound.slots.add(static_cast<std::uint64_t>(array.extents[axis]));
     }
 
     void bind_scalar(std::size_t k, const Argument& a, const ir::ParameterInfo& p,
@@ -238,10 +249,10 @@ struct Dispatcher::State {
 
     ParameterType parameter_type(std::size_t k, const Argument& a) const {
         ParameterType type;
-        if (a.kind == Argument::Kind::array) {
+        if (a.is_array()) {
             type.is_array = true;
             type.type = strong(a.dtype);
-            type.ndim = a.array->shape.ndim();
+            type.ndim = view_of(a).ndim;
             type.array = static_cast<std::int32_t>(k);
             return type;
         }
@@ -293,10 +304,10 @@ struct Dispatcher::State {
     /// Whether an array that is stored to shares bytes with another.
     static bool stored_overlap(const Entry& entry, std::span<const Argument> arguments) noexcept {
         for (const std::int32_t k : entry.stored) {
-            const ArrayState& stored = *arguments[static_cast<std::size_t>(k)].array;
+            const HostView stored = view_of(arguments[static_cast<std::size_t>(k)]);
             for (std::size_t j = 0; j < arguments.size(); ++j)
-                if (arguments[j].kind == Argument::Kind::array &&
-                    static_cast<std::int32_t>(j) != k && overlap(stored, *arguments[j].array))
+                if (arguments[j].is_array() && static_cast<std::int32_t>(j) != k &&
+                    overlap(stored, view_of(arguments[j])))
                     return true;
         }
         return false;
@@ -304,7 +315,7 @@ struct Dispatcher::State {
 
     void check(const Entry& entry, std::span<const Argument> arguments) const {
         for (const std::int32_t k : entry.stored)
-            if (!arguments[static_cast<std::size_t>(k)].array->writable)
+            if (!view_of(arguments[static_cast<std::size_t>(k)]).writable)
                 fail(ErrorKind::value,
                      "parameter '" + parameter_name(static_cast<std::size_t>(k)) +
                          "' is a read-only array, and the kernel may store to it; pass a "
