@@ -28,7 +28,7 @@ struct Argument {
     enum class Kind : std::uint8_t { array, weak_integer, weak_float, scalar, host_view };
 
     Kind kind;
-    DType dtype = DType::bool_;  // of an array or a scalar
+    DType dtype = DType::bool_;  // of a scalar
     union {
         ArrayState* array;     // alive until launch() returns
         const HostView* view;  // likewise
@@ -36,8 +36,8 @@ struct Argument {
     };
 
     Argument() = default;
-    explicit Argument(const Array& a) : kind(Kind::array), dtype(a.dtype()), array(a.state()) {}
-    explicit Argument(const HostView& v) : kind(Kind::host_view), dtype(v.dtype), view(&v) {}
+    explicit Argument(const Array& a) : kind(Kind::array), array(a.state()) {}
+    explicit Argument(const HostView& v) : kind(Kind::host_view), view(&v) {}
     static Argument weak(std::int64_t value) {
         return {Kind::weak_integer, DType::int64, static_cast<std::uint64_t>(value)};
     }

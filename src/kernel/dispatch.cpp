@@ -21,45 +21,54 @@ namespace {
 std::atomic<void (*)(void*)> acquire_gil{nullptr};
 std::atomic<void* (*)()> release_gil{nullptr};
 
-/// What a launch's compiled code depends on: one or two bytes per argument. Most kernels' keys fit
-/// the object itself, so that a launch allocates nothing.
+/// What a launch's compiled code depends on: two bytes per argument. Most kernels' keys fit the
+/// object itself, so that a launch allocates nothing.
 class Key {
 public:
-    void add(std::uint8_t byte) {
-        if (size_ < inline_capacity) {
-            inline_[size_++] = byte;
-            return;
-        }
-        overflow_.push_back(byte);
+    void add(std::uint8_t first, std::uint8_t second) {
+        const auto code = static_cast<std::uint16_t>(first << 8 | second);
+        if (size_ < inline_capacity)
+            inline_[size_++] = code;
+        else
+            overflow_.push_back(code);
     }
     bool operator==(const Key& other) const noexcept {
-        return size_ == other.size_ && std::memcmp(inline_, other.inline_, size_) == 0 &&
+        return size_ == other.size_ &&
+               std::memcmp(inline_, other.inline_, size_ * sizeof(std::uint16_t)) == 0 &&
                overflow_ == other.overflow_;
     }
 
 private:
-    static constexpr std::size_t inline_capacity = 64;
+    static constexpr std::size_t inline_capacity = 32;
     std::size_t size_ = 0;
-    std::uint8_t inline_[inline_capacity];
-    std::vector<std::uint8_t> overflow_;
+    std::uint16_t inline_[inline_capacity];
+    std::vector<std::uint16_t> overflow_;
 };
 
 /// The eight-byte slots of a launch, on the stack for all but unusually many parameters.
 class Slots {
 public:
-    void add(std::uint64_t value) {
-        if (size_ < inline_capacity) {
-            inline_[size_++] = value;
-            return;
-        }
-        if (overflow_.empty()) overflow_.assign(inline_, inline_ + size_);
-        overflow_.push_back(value);
+    void add(std::uint64_t value) { *room(1) = value; }
+    void add_array(const HostView& array) {
+        std::uint64_t* const to = room(1 + static_cast<std::size_t>(array.ndim));
+        to[0] = reinterpret_cast<std::uintptr_t>(array.address);
+        for (int axis = 0; axis < array.ndim; ++axis)
+            to[axis + 1] = static_cast<std::uint64_t>(array.extents[axis]);
     }
     const std::uint64_t* data() const noexcept {
         return overflow_.empty() ? inline_ : overflow_.data();
     }
 
 private:
+    std::uint64_t* room(std::size_t count) {
+        const std::size_t at = size_;
+        size_ += count;
+        if (size_ <= inline_capacity) return inline_ + at;
+        if (overflow_.empty()) overflow_.assign(inline_, inline_ + at);
+        overflow_.resize(size_);
+        return overflow_.data() + at;
+    }
+
     static constexpr std::size_t inline_capacity = 80;
     std::size_t size_ = 0;
     std::uint64_t inline_[inline_capacity];
@@ -206,11 +215,9 @@ struct Dispatcher::State {
                                        bound.backend->memory_domain() +
                                        "; bring them together with to_device()");
         }
-        bound.key.add(static_cast<std::uint8_t>(array.dtype));
-        bound.key.add(static_cast<std::uint8_t>(array.ndim));
-        bound.slots.add(reinterpret_cast<std::uintptr_t>(array.address));
-        for (int axis = 0; axis < array.ndim; ++axis)
-            bound.slots.add(static_cast<std::uint64_t>(array.extents[axis]));
+        bound.key.add(static_cast<std::uint8_t>(array.dtype),
+                      static_cast<std::uint8_t>(array.ndim));
+        bound.slots.add_array(array);
     }
 
     void bind_scalar(std::size_t k, const Argument& a, const ir::ParameterInfo& p,
@@ -218,8 +225,8 @@ struct Dispatcher::State {
         if (p.kind == ir::ParameterInfo::Kind::array) fail_kind(k, "a number");
         const bool declared = p.kind == ir::ParameterInfo::Kind::scalar;
         // Above every dtype with its dimensions: a scalar's byte never looks like an array's.
-        bound.key.add(static_cast<std::uint8_t>(0x80 + static_cast<int>(a.kind)));
-        bound.key.add(static_cast<std::uint8_t>(a.dtype));
+        bound.key.add(static_cast<std::uint8_t>(0x80 + static_cast<int>(a.kind)),
+                      static_cast<std::uint8_t>(a.dtype));
         bound.slots.add(declared && a.dtype != p.dtype ? declared_value(k, a, p.dtype) : a.bits);
     }
 
@@ -250,9 +257,10 @@ struct Dispatcher::State {
     ParameterType parameter_type(std::size_t k, const Argument& a) const {
         ParameterType type;
         if (a.is_array()) {
+            const HostView array = view_of(a);
             type.is_array = true;
-            type.type = strong(a.dtype);
-            type.ndim = view_of(a).ndim;
+            type.type = strong(array.dtype);
+            type.ndim = array.ndim;
             type.array = static_cast<std::int32_t>(k);
             return type;
         }
