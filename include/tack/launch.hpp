@@ -57,7 +57,8 @@ private:
 };
 
 struct Options {
-    bool fast_math = false;
+    bool fast_math = false;     // floating-point operations may be reordered and contracted
+    bool check_bounds = false;  // an index out of range is Error of kind index, see launch()
 };
 
 enum class Inspect { ir, source, assembly };

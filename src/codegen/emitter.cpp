@@ -143,8 +143,9 @@ void Emitter::statement(const Stmt& s, int depth) {
         case StmtOp::store: {
             const auto& p = instance_.parameters[static_cast<std::size_t>(s.index)];
             cost += memory_cost;
-            line(depth, element(s.index, s.operands.data()) + " = " +
-                            as(s.operands.back(), p.type.dtype) + ";");
+            line(depth, (s.index == streamed ? std::string("staged[lane]")
+                                             : element(s.index, s.operands.data())) +
+                            " = " + as(s.operands.back(), p.type.dtype) + ";");
             break;
         }
         case StmtOp::evaluate:
@@ -372,7 +373,10 @@ std::string Emitter::expr(Value value) {
             return call(value, e);
         case Op::atomic:
             cost += 10;
-            return helpers_.atomic(static_cast<ir::Atomic>(e.code), result) + "(&" +
+            return (e.index == accumulated
+                        ? helpers_.plain_add(result)
+                        : helpers_.atomic(static_cast<ir::Atomic>(e.code), result)) +
+                   "(&" +
                    element(e.index, e.operands.data()) + ", " + as(e.operands.back(), result) + ")";
     }
     return {};

@@ -285,6 +285,17 @@ static inline $t $name($t *cell, $t value) {
             {{"$combine", combine}, {"$t", std::string(type_name(d))}, {"$u", unsigned_name(d)}}));
 }
 
+std::string Helpers::plain_add(DType d) {
+    return add(suffixed("plain_add", d), fill_in(R"(
+static inline $t $name($t *cell, $t value) {
+    $t old = *cell;
+    *cell = ($t)(old + value);
+    return old;
+}
+)",
+                                                 {{"$t", std::string(type_name(d))}}));
+}
+
 std::string Helpers::math(ir::Math function, DType d) {
     const std::string name(ir::name(function));
     const char* s = float_suffix(d);
@@ -295,11 +306,14 @@ std::string Helpers::math(ir::Math function, DType d) {
         case ir::Math::floor:
         case ir::Math::fmod:
         case ir::Math::sqrt:
-        case ir::Math::trunc: return "__builtin_" + name + s;
+        case ir::Math::trunc:
+            return "__builtin_" + name + s;
         case ir::Math::isfinite:
         case ir::Math::isinf:
-        case ir::Math::isnan: return "__builtin_" + name;
-        default: break;
+        case ir::Math::isnan:
+            return "__builtin_" + name;
+        default:
+            break;
     }
     // One of Tack's own entries, which may have a vector form; see vector_math.hpp.
     const bool binary = function == ir::Math::atan2 || function == ir::Math::hypot;

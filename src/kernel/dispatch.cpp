@@ -116,8 +116,10 @@ double floating_value(const Argument& a) noexcept {
             half.bits = static_cast<std::uint16_t>(a.bits);
             return float(half);
         }
-        case DType::float32: return std::bit_cast<float>(static_cast<std::uint32_t>(a.bits));
-        default: return std::bit_cast<double>(a.bits);
+        case DType::float32:
+            return std::bit_cast<float>(static_cast<std::uint32_t>(a.bits));
+        default:
+            return std::bit_cast<double>(a.bits);
     }
 }
 
