@@ -83,9 +83,8 @@ const NumpyDtype* numpy_scalar_dtype(PyTypeObject* type) noexcept {
     return nullptr;
 }
 
-// PyTorch. Its tensors come through DLPack's C exchange API, which neither refuses what
-// __dlpack__ refuses (a tensor that requires gradients) nor tells of a negated view, whose memory
-// has the other sign.
+// PyTorch. Its tensors come through DLPack's C exchange API, which does not refuse what an import
+// refuses: a tensor that requires gradients, and a negated view, whose memory has the other sign.
 struct ExchangeApi {
     dlpack::Version version;
     void* previous;
