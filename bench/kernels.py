@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 import tack
 
 LARGE = 1 << 24
@@ -74,6 +75,8 @@ def torch_saxpy(count):
 
 def warp_saxpy(count):
     import warp as wp
+
+    wp.config.log_level = wp.LOG_ERROR
 
     @wp.kernel
     def saxpy(

@@ -1,7 +1,8 @@
 """The ways to measure a figure. Each is prepared once and then sampled in turn with its peers.
 
-A way has `prepare()`, which raises ImportError where the library is missing; `sample()`, a figure in
-seconds or bytes; and `rounds` and `budget`, the most samples and the seconds after which five do.
+A way has `prepare()`, which raises ImportError where the library is missing; `sample()`, which
+returns seconds or bytes; and `rounds` and `budget`: the most samples, and the seconds after which
+five are enough.
 """
 
 import os
@@ -14,6 +15,11 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 HERE = Path(__file__).resolve().parent
+
+
+def caches_in(folder):
+    """The environment variables with which Tack and its peers keep compiled code in a folder."""
+    return {name: folder for name in ("TACK_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH")}
 
 
 class Timed:
@@ -51,7 +57,7 @@ class Fresh:
     """
 
     budget = 20.0
-    _outputs: dict = {}
+    _series: dict = {}  # command and cache -> the folder for compiled code, outputs so far
 
     def __init__(self, script, *arguments, figure, cache="empty", rounds=15):
         self._command = [sys.executable, str(HERE / "fresh" / f"{script}.py"), *arguments]
@@ -59,24 +65,23 @@ class Fresh:
         self._taken = 0
 
     def prepare(self):
-        self._known = self._outputs.setdefault((*self._command, self._cache), [])
-        self._folder = tempfile.TemporaryDirectory(prefix="tack-bench-")
-        if not self._known:
-            self._run()
+        key = (*self._command, self._cache)
+        if key not in self._series:
+            self._series[key] = tempfile.TemporaryDirectory(prefix="tack-bench-"), []
+            self._run(self._series[key][0].name)
+        self._folder, self._outputs = self._series[key]
 
     def sample(self):
-        if self._taken == len(self._known):
-            self._known.append(self._run())
+        if self._taken == len(self._outputs):
+            self._outputs.append(self._run(self._folder.name))
         self._taken += 1
-        return self._known[self._taken - 1][self._figure]
+        return self._outputs[self._taken - 1][self._figure]
 
-    def _run(self):
-        folder = self._folder.name
+    def _run(self, folder):
         if self._cache == "empty":
             shutil.rmtree(folder)
             os.mkdir(folder, 0o700)
-        caches = {name: folder for name in ("TACK_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH")}
-        environment = {**os.environ, **caches}
+        environment = {**os.environ, **caches_in(folder)}
         # An installed package has its bytecode.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         done = subprocess.run(self._command, env=environment, capture_output=True, text=True)
@@ -114,35 +119,29 @@ class FileSize:
 
 
 def best_of_each(ways):
-    """The smallest figure of each way, sampled in turn; None for one whose library is missing.
+    """The smallest figure of each way, sampled in turn.
 
-    Any other failure of a way is its value in the list, an Exception.
+    One whose library is missing gives None, one that fails otherwise its Exception.
     """
-    best = [None] * len(ways)
-    left = set()
-    for index, way in enumerate(ways):
-        try:
-            way.prepare()
-            left.add(index)
-        except ImportError:
-            pass
-        except Exception as problem:
-            best[index] = problem
+    best: list = [None] * len(ways)
     spent = [0.0] * len(ways)
     turn = 0
+    left = list(range(len(ways)))
     while left:
-        for index in sorted(left):
-            start = perf_counter()
+        for index in tuple(left):
+            way, start = ways[index], perf_counter()
             try:
-                figure = ways[index].sample()
+                if turn == 0:
+                    way.prepare()
+                    start = perf_counter()
+                figure = way.sample()
             except Exception as problem:
-                best[index] = problem
-                left.discard(index)
+                best[index] = None if isinstance(problem, ImportError) else problem
+                left.remove(index)
                 continue
+            best[index] = figure if turn == 0 else min(best[index], figure)
             spent[index] += perf_counter() - start
-            best[index] = figure if best[index] is None else min(best[index], figure)
-            way = ways[index]
-            if turn + 1 >= way.rounds or (turn + 1 >= 5 and spent[index] > way.budget):
-                left.discard(index)
+            if turn + 1 == way.rounds or (turn + 1 >= 5 and spent[index] > way.budget):
+                left.remove(index)
         turn += 1
     return best

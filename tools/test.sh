@@ -92,7 +92,8 @@ run_sanitized() {
     local name=$1
     shift
     install_packages build test
-    configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@"
+    configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_CXX_FLAGS_DEBUG=-O1 "$@"
     compile "$ROOT/build/$name"
     run_ctest "$ROOT/build/$name"
 }
@@ -112,8 +113,7 @@ run_test() {
     export TACK_CACHE_DIR=$ROOT/build/cache/test-kernels
     case $sanitizer in
         asan) run_sanitized asan -DTACK_SANITIZE=address,undefined ;;
-        # The system's pthreadpool is not instrumented, so its hand-over would look like a race.
-        tsan) run_sanitized tsan -DTACK_SANITIZE=thread -DTACK_PTHREADPOOL=OFF ;;
+        tsan) run_sanitized tsan -DTACK_SANITIZE=thread ;;
         *) run_whole "${all:-}" "$@" ;;
     esac
 }

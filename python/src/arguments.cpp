@@ -83,8 +83,9 @@ kernel::Argument Arguments::convert_integer(PyObject* object) {
 
 kernel::Argument Arguments::convert_other(PyObject* object) {
     if (!PyCapsule_CheckExact(object) && !PyObject_HasAttrString(object, "__dlpack__"))
-        throw Error(ErrorKind::type, "takes an array or a number, not a " + class_name(object) +
-                                         "; make one with tack.array(...)");
+        throw Error(ErrorKind::type, "a " + class_name(object) +
+                                         " is neither an array nor a number; make an array of it "
+                                         "with tack.array(...)");
     imported_.push_back(import_dlpack(object, Device{}, true));
     const Array& array = imported_.back();
     // Other libraries' zero-dimensional arrays are their scalars.

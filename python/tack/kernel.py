@@ -34,14 +34,15 @@ def kernel(function=None, /, **options):
 
 
 def _make_kernel(function, fast_math=False):
+    # While a program starts rather than in the middle of its first launch.
+    from ._frontend.program import build_program
+
     source = _source("tack.kernel", function)
     # What the last build found in the enclosing scopes: (globals, name) or (cell, None). The
     # launch compares these with the values of the last build and builds anew when one changed.
     captured: list[tuple[object, str | None]] = []
 
     def build():
-        from ._frontend.program import build_program
-
         program, captured[:] = build_program(source)
         return program
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from types import ModuleType
-from typing import NoReturn
 
 from ..kernel import Func
 from . import unsupported
@@ -60,11 +59,11 @@ class Expressions:
         line = self.lines[node.lineno - self.source.line]
         self.builder.at(node.lineno, len(line.encode()[: node.col_offset].decode()) + 1)
 
-    def fail(self, node, message) -> NoReturn:
+    def fail(self, node, message):
         self.at(node)
         self.builder.fail(message)
 
-    def unsupported(self, node, table=unsupported.SYNTAX, where=None) -> NoReturn:
+    def unsupported(self, node, table=unsupported.SYNTAX, where=None):
         name = type(node).__name__
         what, instead = table.get(name, (f"the syntax '{name}'", "write it in simpler statements"))
         self.fail(where or node, unsupported.message(what, instead))
@@ -140,7 +139,7 @@ class Expressions:
         elements = [ast.Subscript(node, ast.Constant(k), ast.Load()) for k in range(len(value))]
         return [ast.copy_location(element, node) for element in elements]
 
-    def refuse_captured(self, node, value) -> NoReturn:
+    def refuse_captured(self, node, value):
         name, kind = ast.unparse(node), type(value).__name__
         if hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
             advice = "pass it to the kernel as a parameter"
