@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+
 import tack
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -78,7 +79,7 @@ def test_overlapping_numpy_arrays_are_seen_to_overlap():
 
     @tack.kernel
     def shifted(x, z):
-        for i in range(1):
+        for _ in range(1):
             for k in range(z.size):
                 z[k] = x[k]
 
