@@ -124,10 +124,11 @@ private:
         run += streaming(entry, id, s, variables, inside);
         run += accumulating(entry, id, s, variables);
         char text[160];
-        std::snprintf(text, sizeof text,
-                      "        if (total > %lldll) runtime->parallel(runtime, enter, &frame, total, "
-                      "%.3g);\n",
-                      static_cast<long long>(std::max(1.0, serial_nanoseconds / cost)), cost);
+        std::snprintf(
+            text, sizeof text,
+            "        if (total > %lldll) runtime->parallel(runtime, enter, &frame, total, "
+            "%.3g);\n",
+            static_cast<long long>(std::max(1.0, serial_nanoseconds / cost)), cost);
         run += text;
         run += "        else if (total > 0) enter(&frame, 0, total);\n    }\n";
         return run;
@@ -136,11 +137,11 @@ private:
     /// One of the functions that can run a parallel loop; see variants.hpp for the others.
     struct Form {
         std::string suffix = {};
-        std::string inside;                 // the statements of a pass
-        std::int32_t streamed = -1;         // array
-        std::string staged = {};            // the pass that fills a block of it
-        std::string index = {}, to = {};    // its element's address in a pass
-        std::int32_t accumulated = -1;      // array
+        std::string inside;               // the statements of a pass
+        std::int32_t streamed = -1;       // array
+        std::string staged = {};          // the pass that fills a block of it
+        std::string index = {}, to = {};  // its element's address in a pass
+        std::int32_t accumulated = -1;    // array
     };
 
     const kernel::ParameterType& parameter(std::int32_t k) const {
@@ -184,8 +185,8 @@ private:
                          std::to_string(itemsize(parameter(k).type.dtype));
         const std::string row = "frame.r" + id + "_" + std::to_string(variables.size() - 1) + "_n";
         return supported + "        if (" + row + " >= " + std::to_string(least_streamed_row) +
-               " && " + bytes + " > runtime->cache_bytes) enter = enter_" + id +
-               form.suffix + ";\n#endif\n";
+               " && " + bytes + " > runtime->cache_bytes) enter = enter_" + id + form.suffix +
+               ";\n#endif\n";
     }
 
     /// Threads that add to the same few elements wait for each other: each adds to a copy, and
@@ -203,9 +204,9 @@ private:
             body.uses.extents.insert({array, axis});
         regions_ += loop(id, s, body, variables, form);
         const std::string count = parameter(array).ndim ? elements(entry, array) : "1";
-        return "        if (" + count + " <= " + std::to_string(most_accumulated) +
-               " && total / " + std::to_string(least_passes_each) + " > " + count +
-               ") enter = enter_" + id + form.suffix + ";\n";
+        return "        if (" + count + " <= " + std::to_string(most_accumulated) + " && total / " +
+               std::to_string(least_passes_each) + " > " + count + ") enter = enter_" + id +
+               form.suffix + ";\n";
     }
 
     /// The declaration of a parallel loop's variable from its counter, and of the range's bounds
@@ -237,8 +238,8 @@ private:
             if (p.is_array) {
                 const std::string type = body.pointer_type(p);
                 parameters += type + body.parameter_name(k) + ", ";
-                arguments += k == form.accumulated ? "sums, "
-                                                   : "(" + type + ")frame->slots[" + slot + "], ";
+                arguments +=
+                    k == form.accumulated ? "sums, " : "(" + type + ")frame->slots[" + slot + "], ";
             } else {
                 const std::string type(type_name(p.type.dtype));
                 scalars += "    const " + type + " " + body.parameter_name(k) + " = *(const " +
@@ -278,8 +279,8 @@ private:
         const std::string zero = is_floating(d) ? "-0.0f" : "0";
         return "    const i64 count = " + count + ";\n    " + type + " sums[" +
                std::to_string(most_accumulated) +
-               "];\n    for (i64 k = 0; k < count; ++k) sums[k] = " + zero + ";\n" + run +
-               "    " + type + " *cells = (" + type + " *)frame->slots[" + std::to_string(slot) +
+               "];\n    for (i64 k = 0; k < count; ++k) sums[k] = " + zero + ";\n" + run + "    " +
+               type + " *cells = (" + type + " *)frame->slots[" + std::to_string(slot) +
                "];\n    for (i64 k = 0; k < count; ++k)\n        " +
                (is_floating(d) ? "" : "if (sums[k] != 0) ") + helpers_.atomic(ir::Atomic::add, d) +
                "(cells + k, sums[k]);\n";
@@ -316,20 +317,25 @@ private:
         const std::string block =
             std::to_string(streamed_block / itemsize(parameter(form.streamed).type.dtype));
         return indented("i64 at = " + from + ";\n" + type + " *to;\n{\n    const i64 " + k +
-                            " = at;\n" + indented(values + locals + form.index, 1) + "    to = " + form.to +
+                            " = at;\n" + indented(values + locals + form.index, 1) +
+                            "    to = " + form.to +
                             ";\n}\nconst i64 head = (i64)(-(u64)to % 64 / sizeof *to);\n"
-                            "const i64 first = head < " + stop + " - at ? at + head : " + stop +
-                            ";\n",
+                            "const i64 first = head < " +
+                            stop + " - at ? at + head : " + stop + ";\n",
                         depth) +
                closed(plain("at", "first")) +
                indented("to += first - at;\nfor (at = first; at + " + block + " <= " + stop +
                             "; at += " + block + ", to += " + block + ") {\n    " + type +
-                            " staged[" + block + "] __attribute__((aligned(64)));\n"
-                            "    for (i64 lane = 0; lane < " + block + "; ++lane) {\n"
-                            "        const i64 " + k + " = at + lane;\n" +
-                            indented(values + locals + form.staged, 2) +
+                            " staged[" + block +
+                            "] __attribute__((aligned(64)));\n"
+                            "    for (i64 lane = 0; lane < " +
+                            block +
+                            "; ++lane) {\n"
+                            "        const i64 " +
+                            k + " = at + lane;\n" + indented(values + locals + form.staged, 2) +
                             "    }\n    typedef u8 line __attribute__((vector_size(64)));\n"
-                            "    for (i64 lane = 0; lane < " + block +
+                            "    for (i64 lane = 0; lane < " +
+                            block +
                             "; lane += 64 / (i64)sizeof *to)\n"
                             "        __builtin_nontemporal_store(*(const line *)(staged + lane), "
                             "(line *)(to + lane));\n}\n",

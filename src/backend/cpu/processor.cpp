@@ -112,8 +112,8 @@ std::int64_t last_level_cache_bytes() {
         const bool amd = read_processor().vendor == "AuthenticAMD";
         std::int64_t largest = 0;
         std::uint32_t a = 0, b = 0, c = 0, d = 0;
-        for (std::uint32_t index = 0; __get_cpuid_count(amd ? 0x8000001d : 4, index, &a, &b, &c, &d);
-             ++index) {
+        const std::uint32_t leaf = amd ? 0x8000001d : 4;
+        for (std::uint32_t k = 0; __get_cpuid_count(leaf, k, &a, &b, &c, &d); ++k) {
             if ((a & 0x1f) == 0) break;  // no more caches
             const std::int64_t ways = (b >> 22) + 1, partitions = ((b >> 12) & 0x3ff) + 1;
             const std::int64_t line = (b & 0xfff) + 1, sets = std::int64_t{c} + 1;
