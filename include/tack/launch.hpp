@@ -41,6 +41,9 @@ struct Argument {
     static Argument weak(std::int64_t value) {
         return {Kind::weak_integer, DType::int64, static_cast<std::uint64_t>(value)};
     }
+    static Argument weak(std::uint64_t value) {
+        return {Kind::weak_integer, DType::uint64, value};
+    }
     static Argument weak(double value) {
         return {Kind::weak_float, DType::float64, std::bit_cast<std::uint64_t>(value)};
     }
@@ -74,8 +77,10 @@ public:
     /// Runs (CPU) or queues the kernel on its arrays' device, on the default device without any.
     /// gil_held: the caller holds Python's GIL, which is let go for long work.
     /// Throws before anything has run. value: a read-only array where the kernel may store, arrays
-    /// of two memory domains. type: a count or kind of arguments that does not fit. compile: a
-    /// program that cannot be typed with these arguments.
+    /// of two memory domains, a loop's step of 0. type: a count or kind of arguments that does not
+    /// fit. compile: a program that cannot be typed with these arguments. With check_bounds, throws
+    /// index after the launch has completed, naming the first array, index and extent found out of
+    /// range. Such elements were read as 0 and not stored.
     void launch(std::span<const Argument> arguments, bool gil_held = false);
     /// What launch() would use for these arguments.
     std::string inspect(std::span<const Argument> arguments, Inspect what);

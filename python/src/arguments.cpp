@@ -25,6 +25,10 @@ bool is_numpy_scalar(PyObject* object) {
         throw;
     } catch (const Error& error) {
         throw Error(error.kind(), prefix + error.what());
+    } catch (nb::python_error& error) {
+        // How a producer says that DLPack cannot describe its memory.
+        if (!error.matches(PyExc_BufferError)) throw;
+        throw Error(ErrorKind::buffer, prefix + nb::cast<std::string>(nb::str(error.value())));
     }
 }
 
@@ -48,7 +52,7 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
         } else if (PyLong_CheckExact(object) || !borrow(object, data_[k], views_[k])) {
             try {
                 data_[k] = convert(object, views_[k]);
-            } catch (const Error&) {
+            } catch (...) {
                 rethrow_for(kernel, PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)));
             }
         }
@@ -74,7 +78,7 @@ kernel::Argument Arguments::convert_integer(PyObject* object) {
     if (!overflow) return kernel::Argument::weak(static_cast<std::int64_t>(value));
     if (overflow > 0) {
         const unsigned long long large = PyLong_AsUnsignedLongLong(object);
-        if (!PyErr_Occurred()) return kernel::Argument::scalar(DType::uint64, &large);
+        if (!PyErr_Occurred()) return kernel::Argument::weak(static_cast<std::uint64_t>(large));
         PyErr_Clear();
     }
     throw Error(ErrorKind::value, "the int " + nb::cast<std::string>(nb::str(nb::handle(object))) +

@@ -33,12 +33,18 @@ public:
         out +=
             "\nstruct runtime {\n"
             "    void (*parallel)(const struct runtime *, void (*)(const void *, i64, i64), "
-            "const void *, i64, f64);\n    i64 cache_bytes;\n};\n";
-        out += "\nstruct frame {\n    const u64 *slots;\n" + frame_ + "};\n";
+            "const void *, i64, f64);\n    i64 cache_bytes;\n" +
+            std::string(checks() ? "    struct fault *fault;\n};\n" : "};\n");
+        out += "\nstruct frame {\n    const u64 *slots;\n" +
+               std::string(checks() ? "    struct fault *fault;\n" : "") + frame_ + "};\n";
         out += regions_;
         out += "\nvoid " + std::string(host_kernel_symbol) +
                "(const u64 *slots, const struct runtime *runtime) {\n"
                "    struct frame frame;\n    frame.slots = slots;\n    (void)runtime;\n";
+        if (checks())
+            out +=
+                "    struct fault *const fault = frame.fault = runtime->fault;\n"
+                "    (void)fault;\n";
         out += declarations(entry, "slots");
         for (const std::int32_t local : outside_)
             out += "    " + type_of_local(local) + " " + entry.local_name(local) + " = 0;\n";
@@ -46,6 +52,8 @@ public:
     }
 
 private:
+    bool checks() const { return spec_.options.check_bounds; }
+
     std::string type_of_local(std::int32_t local) const {
         return std::string(type_name(kernel_.locals[static_cast<std::size_t>(local)].dtype));
     }
@@ -249,6 +257,7 @@ private:
         std::string out = "\nstatic __attribute__((noinline)) void region_" + id +
                           "(const struct frame *restrict frame, " + parameters +
                           "i64 begin, i64 end) {\n" + scalars + extents(body, "frame->slots");
+        if (checks()) out += "    struct fault *const fault = frame->fault;\n    (void)fault;\n";
         std::string locals;  // of one iteration
         for (const std::int32_t local : body.uses.locals) {
             if (std::count(s.locals.begin(), s.locals.end(), ir::Local{local})) continue;
@@ -374,12 +383,13 @@ private:
 
     /// Device functions, and before them the helpers that all the code uses.
     std::string preamble() {
-        std::string declared;
+        std::string declared = checks() ? "struct fault;\n" : "";
         std::string defined;
         for (std::size_t k = 1; k < spec_.instances.size(); ++k) {
             // Some were found while types were still growing, and are not called by anyone.
             Emitter e(spec_, spec_.instances[k], helpers_);
             const auto index = static_cast<std::int32_t>(k);
+            declared += e.result_struct(index);
             declared += "__attribute__((unused)) " + e.signature(index) + ";\n";
             defined += "\n" + e.function(index);
         }

@@ -16,6 +16,7 @@ struct Runtime {
                      double nanoseconds);
     /// Loops over arrays of more bytes than this write by streaming stores where they can.
     std::int64_t cache_bytes;
+    kernel::BoundsFault* fault;  // for check_bounds
 };
 /// The launch function, by the name in the source. See LaunchArguments for the slots.
 using HostKernel = void (*)(const std::uint64_t* slots, const Runtime* runtime);

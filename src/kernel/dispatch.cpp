@@ -83,6 +83,7 @@ struct Entry {
     detail::Ref<Executable> executable;
     std::vector<std::int32_t> stored;  // array parameters that the kernel may store to
     std::vector<std::pair<std::int32_t, IntegerRange>> ranges;
+    std::vector<std::int32_t> steps;  // scalar parameters that must not be 0
     Entry* next = nullptr;
 };
 
@@ -268,9 +269,10 @@ struct Dispatcher::State {
         }
         const ir::ParameterInfo& p = program->kernel.parameters[k];
         type.type = p.kind == ir::ParameterInfo::Kind::scalar ? strong(p.dtype)
-                    : a.kind == Argument::Kind::weak_integer  ? weak_int_type
-                    : a.kind == Argument::Kind::weak_float    ? weak_float_type
-                                                              : strong(a.dtype);
+                    : a.kind == Argument::Kind::weak_float ? weak_float_type
+                    : a.kind == Argument::Kind::scalar     ? strong(a.dtype)
+                    : a.dtype == DType::uint64             ? weak_uint_type
+                                                           : weak_int_type;
         return type;
     }
 
@@ -300,6 +302,7 @@ struct Dispatcher::State {
         entry->backend = detail::Ref<Backend>(bound.backend);
         entry->no_alias = no_alias;
         entry->executable = bound.backend->compile(spec);
+        entry->steps = spec.steps;
         for (std::size_t k = 0; k < arguments.size(); ++k) {
             if (spec.access[k].stores) entry->stored.push_back(static_cast<std::int32_t>(k));
             if (arguments[k].kind == Argument::Kind::weak_integer &&
@@ -341,6 +344,21 @@ struct Dispatcher::State {
                          ", the type it takes in the kernel; pass a number that is, or one with "
                          "a dtype of its own");
         }
+        for (const std::int32_t k : entry.steps)
+            if (arguments[static_cast<std::size_t>(k)].bits == 0)
+                fail(ErrorKind::value, "argument '" + parameter_name(static_cast<std::size_t>(k)) +
+                                           "' is 0, and it is the step of a range, which cannot "
+                                           "be 0; pass a step of either sign");
+    }
+
+    [[noreturn]] void fail_bounds(const BoundsFault& fault) const {
+        const std::string& array = parameter_name(static_cast<std::size_t>(fault.parameter));
+        fail(ErrorKind::index,
+             "index " + std::to_string(fault.index) + " is out of range for axis " +
+                 std::to_string(fault.axis) + " of '" + array + "', whose extent is " +
+                 std::to_string(fault.extent) +
+                 "; the launch has completed, reading 0 and storing nothing there. Guard the "
+                 "access with `if`, or change the loop's range");
     }
 };
 
@@ -362,7 +380,10 @@ void Dispatcher::launch(std::span<const Argument> arguments, bool gil_held) {
     state_->check(*entry, arguments);
     if (State::stored_overlap(*entry, arguments))
         entry = &state_->compiled(bound, arguments, false, gil_held);
-    bound.backend->launch(*entry->executable, {bound.slots.data(), gil_held});
+    BoundsFault fault;
+    bound.backend->launch(*entry->executable, {bound.slots.data(), gil_held,
+                                               state_->options.check_bounds ? &fault : nullptr});
+    if (fault.recorded) state_->fail_bounds(fault);
 }
 
 std::string Dispatcher::inspect(std::span<const Argument> arguments, Inspect what) {
