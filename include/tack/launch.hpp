@@ -12,20 +12,32 @@
 
 namespace tack::kernel {
 
+/// C-contiguous host memory that a launch borrows, in place of an Array over it.
+struct HostView {
+    void* address;                // aligned for dtype
+    const std::int64_t* extents;  // ndim of them
+    std::int64_t nbytes;
+    int ndim;
+    DType dtype;
+    bool writable;
+};
+
 /// One argument of a launch. Weak numbers take the dtype of what they meet, as NumPy 2's
 /// promotion does with Python's numbers.
 struct Argument {
-    enum class Kind : std::uint8_t { array, weak_integer, weak_float, scalar };
+    enum class Kind : std::uint8_t { array, weak_integer, weak_float, scalar, host_view };
 
     Kind kind;
-    DType dtype = DType::bool_;  // of an array or a scalar
+    DType dtype = DType::bool_;  // of a scalar
     union {
-        ArrayState* array;   // alive until launch() returns
-        std::uint64_t bits;  // the scalar's bytes, low ones first
+        ArrayState* array;     // alive until launch() returns
+        const HostView* view;  // likewise
+        std::uint64_t bits;    // the scalar's bytes, low ones first
     };
 
     Argument() = default;
-    explicit Argument(const Array& a) : kind(Kind::array), dtype(a.dtype()), array(a.state()) {}
+    explicit Argument(const Array& a) : kind(Kind::array), array(a.state()) {}
+    explicit Argument(const HostView& v) : kind(Kind::host_view), view(&v) {}
     static Argument weak(std::int64_t value) {
         return {Kind::weak_integer, DType::int64, static_cast<std::uint64_t>(value)};
     }
@@ -38,6 +50,8 @@ struct Argument {
         std::memcpy(&argument.bits, value, static_cast<std::size_t>(itemsize(dtype)));
         return argument;
     }
+
+    bool is_array() const noexcept { return kind == Kind::array || kind == Kind::host_view; }
 
 private:
     Argument(Kind k, DType d, std::uint64_t b) : kind(k), dtype(d), bits(b) {}

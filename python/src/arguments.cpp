@@ -40,6 +40,8 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
     if (count > inline_capacity) {
         more_.resize(count);
         data_ = more_.data();
+        more_views_.resize(count);
+        views_ = more_views_.data();
     }
     for (std::size_t k = 0; k < count; ++k) {
         PyObject* object = objects[k];
@@ -47,9 +49,9 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
             data_[k] = kernel::Argument(*array);
         } else if (PyFloat_CheckExact(object)) {
             data_[k] = kernel::Argument::weak(PyFloat_AS_DOUBLE(object));
-        } else {
+        } else if (PyLong_CheckExact(object) || !borrow(object, data_[k], views_[k])) {
             try {
-                data_[k] = convert(object);
+                data_[k] = convert(object, views_[k]);
             } catch (...) {
                 rethrow_for(kernel, PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)));
             }
@@ -57,12 +59,14 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
     }
 }
 
-kernel::Argument Arguments::convert(PyObject* object) {
+kernel::Argument Arguments::convert(PyObject* object, kernel::HostView& view) {
     if (PyBool_Check(object)) {
         const bool value = object == Py_True;
         return kernel::Argument::scalar(DType::bool_, &value);
     }
     if (PyLong_Check(object)) return convert_integer(object);
+    kernel::Argument borrowed;
+    if (learn_type(Py_TYPE(object)) && borrow(object, borrowed, view)) return borrowed;
     if (is_numpy_scalar(object)) return numpy_scalar(object);
     if (PyFloat_Check(object)) return kernel::Argument::weak(PyFloat_AS_DOUBLE(object));
     return convert_other(object);

@@ -158,7 +158,8 @@ void Emitter::statement(const Stmt& s, int depth) {
             const auto& p = instance_.parameters[static_cast<std::size_t>(s.index)];
             cost += memory_cost;
             const std::string value = as(s.operands.back(), p.type.dtype);
-            line(depth, checks(s.index)
+            line(depth, s.index == streamed ? "staged[lane] = " + value + ";"
+                        : checks(s.index)
                             ? checked(helpers_.checked_store(p.type.dtype, p.ndim), s.index,
                                       s.operands.data(), value) +
                                   ";"
@@ -457,7 +458,10 @@ std::string Emitter::expr(Value value) {
                 return checked(helpers_.checked_atomic(static_cast<ir::Atomic>(e.code), result,
                                                        static_cast<int>(e.operands.size()) - 1),
                                e.index, e.operands.data(), as(e.operands.back(), result));
-            return helpers_.atomic(static_cast<ir::Atomic>(e.code), result) + "(&" +
+            return (e.index == accumulated
+                        ? helpers_.plain_add(result)
+                        : helpers_.atomic(static_cast<ir::Atomic>(e.code), result)) +
+                   "(&" +
                    element(e.index, e.operands.data()) + ", " + as(e.operands.back(), result) + ")";
         case Op::common: return as(e.operands[0], result);
         case Op::random: return random(e);

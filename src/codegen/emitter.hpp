@@ -19,6 +19,10 @@ public:
     std::string statements(std::span<const ir::Stmt> block, int depth);
     /// An expression of the given type.
     std::string as(ir::Value value, DType dtype);
+    /// The address of an array's element.
+    std::string address(std::int32_t array, const ir::Value* indices) {
+        return "&" + element(array, indices);
+    }
     std::string as_index(ir::Value value) { return as(value, DType::int64); }
     /// The function of a device function's instance: declaration, then body.
     std::string signature(std::int32_t instance) const;
@@ -44,6 +48,10 @@ public:
     /// known count as `unknown_passes`.
     double cost = 0;
     static constexpr double unknown_passes = 100;
+
+    // See variants.hpp; set before the code is written.
+    std::int32_t streamed = -1;     // its stores go to staged[lane]
+    std::int32_t accumulated = -1;  // its atomics add to one thread's own copy
 
 private:
     void statement(const ir::Stmt& s, int depth);

@@ -69,9 +69,15 @@ static inline $t $name($t a, $t b) {
 )",
                                                     {{"$t", t}, {"$s", float_suffix(d)}}));
     // Up to 32 bits a double's quotient is exact enough to floor, and it vectorises.
-    const char* source = bits(d) <= 32          ? R"(
+    const char* source = d == DType::int32      ? R"(
 static inline $t $name($t a, $t b) {
-    return b == 0 ? ($t)0 : ($t)(i64)__builtin_floor((f64)a / (f64)b);
+    f64 q = __builtin_floor((f64)a / (f64)b);
+    return b == 0 ? 0 : ($t)(q > 0x7fffffff ? -0x1p31 : q);
+}
+)"
+                         : bits(d) <= 32        ? R"(
+static inline $t $name($t a, $t b) {
+    return b == 0 ? ($t)0 : ($t)($w)__builtin_floor((f64)a / (f64)b);
 }
 )"
                          : is_signed_integer(d) ? R"(
@@ -85,7 +91,8 @@ static inline $t $name($t a, $t b) {
                                                 : R"(
 static inline $t $name($t a, $t b) { return b == 0 ? 0 : a / b; }
 )";
-    return add(suffixed("floordiv", d), fill_in(source, {{"$t", t}}));
+    return add(suffixed("floordiv", d),
+               fill_in(source, {{"$t", t}, {"$w", d == DType::uint32 ? "u32" : "i32"}}));
 }
 
 std::string Helpers::remainder(DType d) {
@@ -247,6 +254,14 @@ static inline i64 $name(i64 start, i64 stop, i64 step) {
 
 std::string Helpers::atomic(ir::Atomic op, DType d) {
     constexpr std::array<const char*, 3> names = {"atomic_add", "atomic_min", "atomic_max"};
+    if (op == ir::Atomic::add && is_integer(d))
+        return add(suffixed("atomic_add", d),
+                   fill_in(R"(
+static inline $t $name($t *cell, $t value) {
+    return ($t)__atomic_fetch_add(($u *)cell, ($u)value, __ATOMIC_RELAXED);
+}
+)",
+                           {{"$t", std::string(type_name(d))}, {"$u", unsigned_name(d)}}));
     const std::string combine = op == ir::Atomic::add
                                     ? "old + value"
                                     : extremum(op == ir::Atomic::maximum, d) + "(old, value)";
@@ -270,6 +285,17 @@ static inline $t $name($t *cell, $t value) {
             {{"$combine", combine}, {"$t", std::string(type_name(d))}, {"$u", unsigned_name(d)}}));
 }
 
+std::string Helpers::plain_add(DType d) {
+    return add(suffixed("plain_add", d), fill_in(R"(
+static inline $t $name($t *cell, $t value) {
+    $t old = *cell;
+    *cell = ($t)(old + value);
+    return old;
+}
+)",
+                                                 {{"$t", std::string(type_name(d))}}));
+}
+
 std::string Helpers::math(ir::Math function, DType d) {
     const std::string name(ir::name(function));
     const char* s = float_suffix(d);
@@ -289,12 +315,13 @@ std::string Helpers::math(ir::Math function, DType d) {
         default:
             break;
     }
+    // One of Tack's own entries, which may have a vector form; see vector_math.hpp.
     const bool binary = function == ir::Math::atan2 || function == ir::Math::hypot;
-    return declare((function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);
+    return declare("tack_" + (function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);
 }
 
 std::string Helpers::math_power(DType d) {
-    return declare(std::string("pow") + float_suffix(d), true, d);
+    return declare(std::string("tack_pow") + float_suffix(d), true, d);
 }
 
 std::string Helpers::round(DType d) { return std::string("__builtin_rint") + float_suffix(d); }

@@ -29,6 +29,7 @@ public:
     std::string compare_mixed(ir::Compare op);         // (int64, uint64), exact
     std::string trips();                               // passes of a range(start, stop, step)
     std::string atomic(ir::Atomic op, DType dtype);    // (pointer, value) gives the old value
+    std::string plain_add(DType dtype);                // likewise, for one thread's own cell
     std::string math(ir::Math function, DType dtype);  // float32 or float64
     std::string math_power(DType dtype);               // likewise
     std::string round(DType dtype);                    // likewise; half to even
