@@ -41,9 +41,7 @@ struct Argument {
     static Argument weak(std::int64_t value) {
         return {Kind::weak_integer, DType::int64, static_cast<std::uint64_t>(value)};
     }
-    static Argument weak(std::uint64_t value) {
-        return {Kind::weak_integer, DType::uint64, value};
-    }
+    static Argument weak(std::uint64_t value) { return {Kind::weak_integer, DType::uint64, value}; }
     static Argument weak(double value) {
         return {Kind::weak_float, DType::float64, std::bit_cast<std::uint64_t>(value)};
     }
