@@ -461,10 +461,12 @@ std::string Emitter::expr(Value value) {
             return (e.index == accumulated
                         ? helpers_.plain_add(result)
                         : helpers_.atomic(static_cast<ir::Atomic>(e.code), result)) +
-                   "(&" +
-                   element(e.index, e.operands.data()) + ", " + as(e.operands.back(), result) + ")";
-        case Op::common: return as(e.operands[0], result);
-        case Op::random: return random(e);
+                   "(&" + element(e.index, e.operands.data()) + ", " +
+                   as(e.operands.back(), result) + ")";
+        case Op::common:
+            return as(e.operands[0], result);
+        case Op::random:
+            return random(e);
     }
     return {};
 }

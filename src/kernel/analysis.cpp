@@ -261,7 +261,9 @@ private:
                 return index_type;
             }
             case Op::size:
-            case Op::ndim: require_array(e.index, e.where); return index_type;
+            case Op::ndim:
+                require_array(e.index, e.where);
+                return index_type;
             case Op::unary:
                 return unary(e);
             case Op::binary:
@@ -526,7 +528,9 @@ private:
             reads(r.step, state);
         }
         switch (s.op) {
-            case StmtOp::assign: assign(s.index, s.where, state); break;
+            case StmtOp::assign:
+                assign(s.index, s.where, state);
+                break;
             case StmtOp::unpack:
                 for (const ir::Local l : s.locals)
                     assign(static_cast<std::int32_t>(l), s.where, state);

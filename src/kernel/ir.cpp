@@ -183,7 +183,8 @@ private:
                 return parameter_name(e.index) + ".shape[" + std::to_string(e.integer) + "]";
             case Op::size:
                 return parameter_name(e.index) + ".size";
-            case Op::ndim: return parameter_name(e.index) + ".ndim";
+            case Op::ndim:
+                return parameter_name(e.index) + ".ndim";
             case Op::unary:
                 return std::string("(") + unary_names[e.code] + operand(0) + ")";
             case Op::binary:
@@ -208,7 +209,8 @@ private:
                 return std::string(atomic_names[e.code]) + "(" +
                        access(e.index, e.operands, e.operands.size() - 1) + ", " +
                        text(e.operands.back()) + ")";
-            case Op::common: return "common(" + list(e.operands, e.operands.size()) + ")";
+            case Op::common:
+                return "common(" + list(e.operands, e.operands.size()) + ")";
             case Op::random:
                 return "random(" + list(e.operands, e.operands.size()) + ", " +
                        std::string(tack::name(e.dtype)) + ")";

@@ -7,9 +7,9 @@ from collections import namedtuple
 from .. import _core
 from .statements import Routine
 
-# effects: whether it stores to memory. results: the shapes of what it returns, () for a number; None
-# for nothing. No dataclass: its module imports inspect, which would be a third of the time of a
-# process's first launch.
+# effects: whether it stores to memory. results: the shapes of what it returns, () for a number;
+# None for nothing. No dataclass: its module imports inspect, which would be a third of the time of
+# a process's first launch.
 DeviceFunction = namedtuple("DeviceFunction", "handle parameters effects results")
 
 

@@ -12,10 +12,9 @@ from .expressions import BINARY, UNARY, Expressions
 from .functions import VECTORS
 from .names import reads_memory
 
-
-# shape: (n,), or (rows, columns). parts: what makes each component's value, row by row, as functions
-# without arguments. locals: where each component is a variable, else None. No dataclass, as for
-# DeviceFunction.
+# shape: (n,), or (rows, columns). parts: what makes each component's value, row by row, as
+# functions without arguments. locals: where each component is a variable, else None. No dataclass,
+# as for DeviceFunction.
 Vector = namedtuple("Vector", "shape parts locals", defaults=(None,))
 
 

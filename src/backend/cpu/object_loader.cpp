@@ -313,9 +313,12 @@ private:
             return reinterpret_cast<std::uintptr_t>(address);
         };
         switch (type) {
-            case R_X86_64_NONE: return;
-            case R_X86_64_64: return write(address_of(symbol) + addend);
-            case R_X86_64_PC64: return write(address_of(symbol) + addend - place);
+            case R_X86_64_NONE:
+                return;
+            case R_X86_64_64:
+                return write(address_of(symbol) + addend);
+            case R_X86_64_PC64:
+                return write(address_of(symbol) + addend - place);
             case R_X86_64_PC32:
             case R_X86_64_PLT32:
                 return write_distance(symbols_[symbol].st_shndx == SHN_UNDEF
