@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kernels
 import workloads
-from measure import FileSize, Fresh, Timed
+from measure import FileSize, Fresh, Native, Timed
 
 import tack
 
@@ -185,6 +185,14 @@ ROWS = (
     ),
     Row(
         2,
+        "launch from C++",
+        "a kernel written in C++, a number and 3 arrays of 16 float32",
+        "ns",
+        Native("launch"),
+        at_most=50,
+    ),
+    Row(
+        2,
         "saxpy, 16.7 million",
         "z = a * x + y over 2^24 float32 on all cores",
         "ms",
@@ -195,6 +203,15 @@ ROWS = (
             ("Warp", call(kernels.warp_saxpy, LARGE, "launch()")),
         ],
         times_peer=1 / 1.25,
+    ),
+    Row(
+        2,
+        "saxpy beside OpenMP",
+        "the row above beside C by hand, with OpenMP and streaming stores",
+        "ms",
+        call(kernels.tack_saxpy, LARGE),
+        [("OpenMP", call(kernels.openmp_saxpy, LARGE, "f(*arguments)"))],
+        times_peer=1 / 0.95,
     ),
     Row(
         2,
