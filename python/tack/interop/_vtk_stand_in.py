@@ -1,0 +1,158 @@
+"""What vtkmodules.util.dlpack_support offers, for host memory, on VTK 9.7's public Python API.
+
+An import must survive that VTK moves the array's memory while a view of it lives (Resize,
+InsertNextValue, Squeeze, SetNumberOfTuples). So the array is first given another buffer object over
+the same memory, one that does not free it; the first buffer, which does, is kept by the views. VTK
+then takes new memory for the array and leaves the old to them.
+"""
+
+from __future__ import annotations
+
+import tack
+from vtkmodules import vtkCommonCore as vtk
+
+__all__ = ["DLPackArray", "dlpack_to_vtk", "supported_device_types", "vtk_to_dlpack"]
+
+_HOST = 1  # kDLCPU
+
+# VTK's numbers of its types. Character arrays are int8.
+_DTYPES = {
+    2: tack.int8,
+    15: tack.int8,
+    3: tack.uint8,
+    4: tack.int16,
+    5: tack.uint16,
+    6: tack.int32,
+    7: tack.uint32,
+    8: tack.int64,
+    9: tack.uint64,
+    16: tack.int64,
+    17: tack.uint64,
+    12: tack.int64 if vtk.vtkIdTypeArray().GetDataTypeSize() == 8 else tack.int32,
+    10: tack.float32,
+    11: tack.float64,
+}
+
+_CLASSES = {
+    tack.int8: vtk.vtkSignedCharArray,
+    tack.uint8: vtk.vtkUnsignedCharArray,
+    tack.int16: vtk.vtkShortArray,
+    tack.uint16: vtk.vtkUnsignedShortArray,
+    tack.int32: vtk.vtkIntArray,
+    tack.uint32: vtk.vtkUnsignedIntArray,
+    tack.int64: vtk.vtkLongLongArray,
+    tack.uint64: vtk.vtkUnsignedLongLongArray,
+    tack.float32: vtk.vtkFloatArray,
+    tack.float64: vtk.vtkDoubleArray,
+}
+
+
+class _Kept:
+    """The memory that views of an array hold: the buffer that frees it, and where it is."""
+
+    __slots__ = ("address", "buffer")
+
+    def __init__(self, buffer, address):
+        self.buffer = buffer
+        self.address = address
+
+
+def supported_device_types():
+    """The DLPack device types that can be exchanged: host memory alone."""
+    return (_HOST,)
+
+
+def vtk_array_class(dtype):
+    """The VTK array class of a Tack dtype; KeyError for those that VTK does not have."""
+    return _CLASSES[dtype]
+
+
+def vtk_to_dlpack(array, device_id=0, versioned=False):
+    """A DLPack capsule of shape (tuples, components) over a VTK array's memory."""
+    if not isinstance(array, vtk.vtkDataArray):
+        raise TypeError(f"vtk_to_dlpack: {_described(array)} is not a numeric VTK array")
+    dtype = _DTYPES.get(array.GetDataType())
+    if dtype is None:
+        raise TypeError(
+            f"vtk_to_dlpack: {_described(array)} has elements of {array.GetDataTypeAsString()}, "
+            "which DLPack cannot describe; it takes integers of 8 to 64 bits, float and double"
+        )
+    if not array.HasStandardMemoryLayout():
+        raise ValueError(
+            f"vtk_to_dlpack: {_described(array)} does not keep its values one after another in "
+            "memory; copy it into an ordinary array with DeepCopy()"
+        )
+    return tack._core.buffer_capsule(array, dtype, _keep(array), versioned)
+
+
+def dlpack_to_vtk(source, name=None):
+    """A VTK array over the host memory of a DLPack producer, which VTK keeps alive."""
+    array = source if isinstance(source, tack.Array) else tack.from_dlpack(source)
+    if array.device.name != "cpu":
+        raise ValueError(
+            f"dlpack_to_vtk: the array is on {array.device}; this VTK exchanges host memory only: "
+            "pass array.to_device('cpu')"
+        )
+    if array.ndim not in (1, 2):
+        raise ValueError(
+            f"dlpack_to_vtk: shape {array.shape} is neither (tuples,) nor (tuples, components)"
+        )
+    if not array.writable:
+        raise ValueError("dlpack_to_vtk: VTK has no read-only arrays; pass a copy")
+    if array.dtype not in _CLASSES:
+        raise TypeError(f"dlpack_to_vtk: VTK has no arrays of {array.dtype.name}")
+    result = _CLASSES[array.dtype]()
+    if array.ndim == 2:
+        result.SetNumberOfComponents(array.shape[1])
+    if array.size:
+        result.SetVoidArray(memoryview(array), array.size, 1)
+        # An attribute of the buffer's wrapper lives as long as VTK's buffer, on whichever thread
+        # that ends; one of the array's would not outlive a ShallowCopy.
+        result.GetBuffer()._tack_array = array
+    if name is not None:
+        result.SetName(name)
+    return result
+
+
+class DLPackArray:
+    """A VTK array as a DLPack producer."""
+
+    def __init__(self, array, device_id=0):
+        self._array = array
+        self._device_id = device_id
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy:
+            raise BufferError("DLPackArray: an export is always a view; copy the VTK array first")
+        versioned = max_version is not None and max_version[0] >= 1
+        return vtk_to_dlpack(self._array, self._device_id, versioned)
+
+    def __dlpack_device__(self):
+        return _HOST, self._device_id
+
+
+def _keep(array):
+    """What keeps the array's present memory alive, made at the first import of that memory."""
+    buffer = array.GetBuffer()
+    address = buffer.GetVoidBuffer()
+    kept = getattr(buffer, "_tack_kept", None)
+    if kept is not None:
+        if kept.address == address:
+            return kept
+        del buffer._tack_kept  # VTK has moved the array; views still hold the old memory
+    if array.GetNumberOfValues() == 0:
+        return _Kept(buffer, address)
+    outer = type(buffer)()
+    outer.SetFreeFunction(True)
+    outer.SetBuffer(buffer, buffer.GetSize())
+    kept = outer._tack_kept = _Kept(buffer, address)
+    array.SetBuffer(outer)
+    return kept
+
+
+def _described(array):
+    if not isinstance(array, vtk.vtkAbstractArray):
+        return type(array).__name__
+    name = array.GetName()
+    kind = f"{array.GetArrayTypeAsString()} of {array.GetDataTypeAsString()}"
+    return f"{kind} '{name}'" if name else kind
