@@ -29,6 +29,7 @@ build zlib1g-dev /usr/lib/*/libz.a
 test git /usr/bin/git
 test libgtest-dev /usr/include/gtest/gtest.h
 test clang-16 /usr/bin/clang++-16
+vtk libvtk9-dev /usr/include/vtk-*/vtkDataArray.h
 TABLE
 }
 

@@ -88,6 +88,12 @@ run_ctest() {
     return $status
 }
 
+report_vtk() {
+    [[ -z $(missing_packages vtk) ]] ||
+        echo "C++ tests with VTK: skipped, its headers are not installed" \
+            "(./dev test --vtk installs them, 1.7 GB)."
+}
+
 run_sanitized() {
     local name=$1
     shift
@@ -105,6 +111,7 @@ run_test() {
             --all) all=1 ;;
             --asan | --tsan) sanitizer=${1#--} ;;
             --exhaustive) export TACK_EXHAUSTIVE=1 ;;
+            --vtk) install_packages vtk ;;
             --) shift && break ;;
             *) fail "dev test: unknown option '$1'. ./dev help lists them; pytest's come after --." ;;
         esac
@@ -112,8 +119,12 @@ run_test() {
     done
     export TACK_CACHE_DIR=$ROOT/build/cache/test-kernels
     case $sanitizer in
-        asan) run_sanitized asan -DTACK_SANITIZE=address,undefined ;;
-        # The system's pthreadpool is not instrumented, so its hand-over would look like a race.
+        asan)
+            report_vtk
+            run_sanitized asan -DTACK_SANITIZE=address,undefined $(vtk_argument)
+            ;;
+        # The system's pthreadpool is not instrumented, so its hand-over would look like a race;
+        # nor is VTK.
         tsan) run_sanitized tsan -DTACK_SANITIZE=thread -DTACK_PTHREADPOOL=OFF ;;
         *) run_whole "${all:-}" "$@" ;;
     esac
@@ -129,6 +140,7 @@ run_whole() {
     if [[ ! -e $VENV/tack-${purposes[-1]} ]]; then announce_partners "${all:+all}"; fi
     set_up "${purposes[@]}"
     build_all
+    report_vtk
 
     if [[ ${1:-} == --gtest* ]]; then exec build/src/tack_tests "$@"; fi
     local pytest=("$VENV/bin/python" -m pytest)

@@ -125,11 +125,8 @@ Owner detach(vtkDataArray& array, vtkAOSDataArrayTemplate<T>& typed) {
     auto after = vtkSmartPointer<vtkDataArray>::Take(array.NewInstance());
     after->SetName(array.GetName());
     after->SetNumberOfComponents(array.GetNumberOfComponents());
-    if (array.HasAComponentName())
-        for (vtkIdType c = 0; c < array.GetNumberOfComponents(); ++c)
-            after->SetComponentName(c, array.GetComponentName(c));
-    auto keep = std::make_shared<vtkSmartPointer<vtkDataArray>>(before);
-    const Owner owner(keep, before.GetPointer());
+    after->CopyComponentNames(&array);
+    const Owner owner = std::make_shared<const vtkSmartPointer<vtkDataArray>>(before);
     set_memory(*vtkAOSDataArrayTemplate<T>::FastDownCast(after.GetPointer()), typed.GetPointer(0),
                array.GetNumberOfValues(), owner);
     array.ShallowCopy(after);
@@ -169,17 +166,16 @@ inline Array to_array(vtkDataArray* array) {
             tensor->owner = detail::Owners::instance().find(typed->GetPointer(0));
             if (!tensor->owner) tensor->owner = detail::detach(*array, *typed);
         }
-        tensor->managed.dl_tensor = {
-            .data = tuples > 0 ? typed->GetPointer(0) : nullptr,
-            .device = {dlpack::cpu, 0},
-            .ndim = components == 1 ? 1 : 2,
-            .dtype = {std::is_floating_point_v<T> ? dlpack::code_float
-                      : std::is_signed_v<T>       ? dlpack::code_int
-                                                  : dlpack::code_uint,
-                      sizeof(T) * 8, 1},
-            .shape = tensor->shape,
-            .strides = nullptr,
-            .byte_offset = 0};
+        tensor->managed.dl_tensor = {.data = tuples > 0 ? typed->GetPointer(0) : nullptr,
+                                     .device = {dlpack::cpu, 0},
+                                     .ndim = components == 1 ? 1 : 2,
+                                     .dtype = {std::is_floating_point_v<T> ? dlpack::code_float
+                                               : std::is_signed_v<T>       ? dlpack::code_int
+                                                                           : dlpack::code_uint,
+                                               sizeof(T) * 8, 1},
+                                     .shape = tensor->shape,
+                                     .strides = nullptr,
+                                     .byte_offset = 0};
         tensor->managed.manager_ctx = tensor.get();
         tensor->managed.deleter = [](dlpack::ManagedTensor* self) {
             delete static_cast<detail::Tensor*>(self->manager_ctx);
