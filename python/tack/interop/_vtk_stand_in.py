@@ -8,8 +8,10 @@ then takes new memory for the array and leaves the old to them.
 
 from __future__ import annotations
 
-import tack
 from vtkmodules import vtkCommonCore as vtk
+
+import tack
+from tack import _core
 
 __all__ = ["DLPackArray", "dlpack_to_vtk", "supported_device_types", "vtk_to_dlpack"]
 
@@ -50,11 +52,12 @@ _CLASSES = {
 class _Kept:
     """The memory that views of an array hold: the buffer that frees it, and where it is."""
 
-    __slots__ = ("address", "buffer")
+    __slots__ = ("address", "buffer", "dtype")
 
-    def __init__(self, buffer, address):
+    def __init__(self, buffer, address, dtype):
         self.buffer = buffer
         self.address = address
+        self.dtype = dtype
 
 
 def supported_device_types():
@@ -62,27 +65,10 @@ def supported_device_types():
     return (_HOST,)
 
 
-def vtk_array_class(dtype):
-    """The VTK array class of a Tack dtype; KeyError for those that VTK does not have."""
-    return _CLASSES[dtype]
-
-
 def vtk_to_dlpack(array, device_id=0, versioned=False):
     """A DLPack capsule of shape (tuples, components) over a VTK array's memory."""
-    if not isinstance(array, vtk.vtkDataArray):
-        raise TypeError(f"vtk_to_dlpack: {_described(array)} is not a numeric VTK array")
-    dtype = _DTYPES.get(array.GetDataType())
-    if dtype is None:
-        raise TypeError(
-            f"vtk_to_dlpack: {_described(array)} has elements of {array.GetDataTypeAsString()}, "
-            "which DLPack cannot describe; it takes integers of 8 to 64 bits, float and double"
-        )
-    if not array.HasStandardMemoryLayout():
-        raise ValueError(
-            f"vtk_to_dlpack: {_described(array)} does not keep its values one after another in "
-            "memory; copy it into an ordinary array with DeepCopy()"
-        )
-    return tack._core.buffer_capsule(array, dtype, _keep(array), versioned)
+    kept = _keep(array)
+    return _core.buffer_capsule(array, kept.dtype, kept, versioned)
 
 
 def dlpack_to_vtk(source, name=None):
@@ -101,11 +87,23 @@ def dlpack_to_vtk(source, name=None):
         raise ValueError("dlpack_to_vtk: VTK has no read-only arrays; pass a copy")
     if array.dtype not in _CLASSES:
         raise TypeError(f"dlpack_to_vtk: VTK has no arrays of {array.dtype.name}")
+    return from_array(array, array.shape[1] if array.ndim == 2 else 1, name)
+
+
+def to_array(array, flatten):
+    """As tack.interop.vtk.vtk_to_array of an array not imported before, without a capsule."""
+    kept = _keep(array)
+    return _core.buffer_array(array, kept.dtype, kept, flatten, kept.address)
+
+
+def from_array(array, components, name):
+    """As tack.interop.vtk.array_to_vtk of a writable host array of a dtype that VTK has."""
     result = _CLASSES[array.dtype]()
-    if array.ndim == 2:
-        result.SetNumberOfComponents(array.shape[1])
-    if array.size:
-        result.SetVoidArray(memoryview(array), array.size, 1)
+    if components != 1:
+        result.SetNumberOfComponents(components)
+    size = array.size
+    if size:
+        result.SetVoidArray(array, size, 1)
         # An attribute of the buffer's wrapper lives as long as VTK's buffer, on whichever thread
         # that ends; one of the array's would not outlive a ShallowCopy.
         result.GetBuffer()._tack_array = array
@@ -133,21 +131,41 @@ class DLPackArray:
 
 def _keep(array):
     """What keeps the array's present memory alive, made at the first import of that memory."""
+    dtype = _dtype(array)
+    address = _core.buffer_address(array)
     buffer = array.GetBuffer()
-    address = buffer.GetVoidBuffer()
     kept = getattr(buffer, "_tack_kept", None)
-    if kept is not None:
-        if kept.address == address:
+    if kept is None or kept.address != address:
+        kept = _Kept(buffer, address, dtype)
+        if array.GetNumberOfValues() == 0:
             return kept
-        del buffer._tack_kept  # VTK has moved the array; views still hold the old memory
-    if array.GetNumberOfValues() == 0:
-        return _Kept(buffer, address)
-    outer = type(buffer)()
-    outer.SetFreeFunction(True)
-    outer.SetBuffer(buffer, buffer.GetSize())
-    kept = outer._tack_kept = _Kept(buffer, address)
-    array.SetBuffer(outer)
+        if hasattr(buffer, "_tack_kept"):
+            del buffer._tack_kept  # VTK has moved the array; views still hold the old memory
+        buffer = type(buffer)()
+        buffer.SetFreeFunction(True)
+        buffer.SetBuffer(kept.buffer, kept.buffer.GetSize())
+        buffer._tack_kept = kept
+        array.SetBuffer(buffer)
+    # For _core.array_imported_before. Held by the array's wrapper the buffer's is found quickly.
+    array._tack_import = buffer, kept, dtype, address
     return kept
+
+
+def _dtype(array):
+    if not isinstance(array, vtk.vtkDataArray):
+        raise TypeError(f"vtk_to_array: {_described(array)} is not a numeric VTK array")
+    dtype = _DTYPES.get(array.GetDataType())
+    if dtype is None:
+        raise TypeError(
+            f"vtk_to_array: {_described(array)} has elements of {array.GetDataTypeAsString()}, "
+            "which DLPack cannot describe; it takes integers of 8 to 64 bits, float and double"
+        )
+    if not array.HasStandardMemoryLayout():
+        raise ValueError(
+            f"vtk_to_array: {_described(array)} does not keep its values one after another in "
+            "memory; copy it into an ordinary array with DeepCopy()"
+        )
+    return dtype
 
 
 def _described(array):

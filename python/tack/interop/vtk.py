@@ -7,11 +7,13 @@ Importing this module does not import VTK.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import MutableMapping
 from importlib import import_module
+from sys import modules
 
 import tack
+from tack._core import array_imported_before as _array_imported_before
+from tack._core import capsule_device as _capsule_device
 
 __all__ = [
     "array_to_vtk",
@@ -26,20 +28,24 @@ __all__ = [
 ]
 
 _SUPPORT = "vtkmodules.util.dlpack_support"
-_VTK_DTYPES = (
-    tack.int8,
-    tack.int16,
-    tack.int32,
-    tack.int64,
-    tack.uint8,
-    tack.uint16,
-    tack.uint32,
-    tack.uint64,
-    tack.float32,
-    tack.float64,
+_VTK_DTYPES = dict.fromkeys(
+    (
+        tack.int8,
+        tack.int16,
+        tack.int32,
+        tack.int64,
+        tack.uint8,
+        tack.uint16,
+        tack.uint32,
+        tack.uint64,
+        tack.float32,
+        tack.float64,
+    )
 )
-# DLPack's device types, and the backend whose memory they are.
-_LEVEL_ZERO_DEVICE_TYPE = 14
+_LEVEL_ZERO_DEVICE_TYPE = 14  # kDLOneAPI
+
+# The stand-in, once it is installed: arrays go to and from it without a capsule between.
+_stand_in = None
 
 
 def install_dlpack_support():
@@ -49,12 +55,11 @@ def install_dlpack_support():
     stand-in exchanges host memory only. Raises RuntimeError for a VTK before 9.7, whose arrays
     cannot be shared safely when VTK moves their memory, and where VTK is not installed.
     """
+    global _stand_in
     try:
         return import_module(_SUPPORT)
     except ImportError:
         pass
-    from . import _vtk_stand_in as stand_in
-
     _require_vtk("install_dlpack_support")
     version = _vtk_version()
     if version < (9, 7):
@@ -63,9 +68,9 @@ def install_dlpack_support():
             "safely: memory that VTK moves would be used after it is freed. Install VTK 9.7 or "
             "newer"
         )
-    sys.modules[_SUPPORT] = stand_in
-    import_module("vtkmodules.util").dlpack_support = stand_in
-    return stand_in
+    _stand_in = import_module("tack.interop._vtk_stand_in")
+    modules[_SUPPORT] = import_module("vtkmodules.util").dlpack_support = _stand_in
+    return _stand_in
 
 
 def vtk_to_array(vtk_array, flatten=False):
@@ -77,9 +82,12 @@ def vtk_to_array(vtk_array, flatten=False):
     memory one after another (structure of arrays, implicit arrays), RuntimeError without
     vtkmodules.util.dlpack_support.
     """
-    support = _dlpack_support("vtk_to_array")
+    support = modules.get(_SUPPORT) or _dlpack_support("vtk_to_array")
+    if support is _stand_in:
+        array = _array_imported_before(vtk_array, flatten)
+        return support.to_array(vtk_array, flatten) if array is None else array
     capsule = support.vtk_to_dlpack(vtk_array)
-    device = tack._core.capsule_device(capsule)
+    device = _capsule_device(capsule)
     # Guarded before it is adopted, so that a refusal leaves the capsule to VTK.
     if device is not None and device[0] == _LEVEL_ZERO_DEVICE_TYPE:
         default = tack.default_device()
@@ -105,7 +113,7 @@ def array_to_vtk(array, n_components=None, name=None):
             f"array_to_vtk: got {type(array).__name__}, not a tack.Array; "
             "make one with tack.from_dlpack(...)"
         )
-    shape = _layout(array, n_components)
+    components = _components(array, n_components)
     if array.dtype not in _VTK_DTYPES:
         raise TypeError(
             f"array_to_vtk: VTK has no arrays of {array.dtype.name}; it takes "
@@ -115,11 +123,15 @@ def array_to_vtk(array, n_components=None, name=None):
         raise ValueError(
             "array_to_vtk: the array is read-only, and VTK has no such arrays; pass array.copy()"
         )
-    support = _dlpack_support("array_to_vtk")
-    _require_shared_level_zero_context(array.device)
+    support = modules.get(_SUPPORT) or _dlpack_support("array_to_vtk")
+    device = array.device
+    if support is _stand_in and device.name == "cpu":
+        return support.from_array(array, components, name)
+    _require_shared_level_zero_context(device)
     if array.size == 0:
-        return _empty_vtk_array(array.dtype, shape, name)
-    return support.dlpack_to_vtk(array.reshape(shape), name=name)
+        # VTK's own module refuses null data, which is what an empty tensor has.
+        return import_module("tack.interop._vtk_stand_in").from_array(array, components, name)
+    return support.dlpack_to_vtk(array.reshape(-1, components), name=name)
 
 
 def modified(vtk_array):
@@ -204,8 +216,7 @@ class DataSetArrays(MutableMapping):
 
     def __iter__(self):
         names = [
-            self._attributes.GetArrayName(k)
-            for k in range(self._attributes.GetNumberOfArrays())
+            self._attributes.GetArrayName(k) for k in range(self._attributes.GetNumberOfArrays())
         ]
         return iter(dict.fromkeys(name for name in names if name is not None))
 
@@ -263,20 +274,19 @@ def _level_zero_handles(support):
     return handles() if handles is not None else None
 
 
-def _layout(array, n_components):
-    """The (tuples, components) of an array. ValueError where its shape contradicts them."""
+def _components(array, n_components):
+    """The values per tuple of an array. ValueError where its shape contradicts them."""
     shape = array.shape
-    if n_components is not None:
+    if n_components is None:
+        if len(shape) == 1:
+            return 1
+    else:
         if isinstance(n_components, bool) or not hasattr(n_components, "__index__"):
-            raise TypeError(
-                f"array_to_vtk: n_components is {n_components!r}, not an int"
-            )
+            raise TypeError(f"array_to_vtk: n_components is {n_components!r}, not an int")
         n_components = n_components.__index__()
         if n_components < 1:
-            raise ValueError(
-                f"array_to_vtk: n_components is {n_components}; a tuple has 1 or more"
-            )
-    if array.ndim == 2:
+            raise ValueError(f"array_to_vtk: n_components is {n_components}; a tuple has 1 or more")
+    if len(shape) == 2:
         if shape[1] == 0:
             raise ValueError(f"array_to_vtk: shape {shape} has tuples of no components")
         if n_components not in (None, shape[1]):
@@ -284,10 +294,10 @@ def _layout(array, n_components):
                 f"array_to_vtk: n_components={n_components} contradicts shape {shape}; "
                 f"pass array.reshape(-1, {n_components})"
             )
-        return shape
-    if array.ndim > 2 and n_components is None:
+        return shape[1]
+    if len(shape) > 2 and n_components is None:
         raise ValueError(
-            f"array_to_vtk: shape {shape} has {array.ndim} dimensions; "
+            f"array_to_vtk: shape {shape} has {len(shape)} dimensions; "
             "say with n_components how many values make a tuple"
         )
     n_components = n_components or 1
@@ -296,18 +306,7 @@ def _layout(array, n_components):
             f"array_to_vtk: {array.size} values of shape {shape} do not divide into tuples of "
             f"n_components={n_components}"
         )
-    return array.size // n_components, n_components
-
-
-def _empty_vtk_array(dtype, shape, name):
-    # VTK's own module refuses null data, which is what an empty tensor has.
-    from ._vtk_stand_in import vtk_array_class
-
-    vtk_array = vtk_array_class(dtype)()
-    vtk_array.SetNumberOfComponents(shape[1])
-    if name is not None:
-        vtk_array.SetName(name)
-    return vtk_array
+    return n_components
 
 
 def _dlpack_support(operation):
