@@ -167,7 +167,8 @@ void bind_buffer_capsule(nb::module_& m) {
           nb::arg("flatten"), nb::arg("address"),
           "An array over a buffer's memory, kept by `owner`: of shape (n, components), or of one "
           "dimension for one component and with `flatten`. None where the memory lies elsewhere.");
-    m.def("array_imported_before", &array_imported_before, nb::arg("array"), nb::arg("flatten"),
+    m.def("array_imported_before", &array_imported_before, nb::arg("array").none(),
+          nb::arg("flatten"),
           "The array over a VTK array's memory, or None where that has not been imported before.");
     m.def("buffer_address", &buffer_address, nb::arg("buffer"), "Where a buffer's memory lies.");
     m.def("capsule_device", &capsule_device, nb::arg("capsule"),

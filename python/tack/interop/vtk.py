@@ -227,7 +227,7 @@ class DataSetArrays(MutableMapping):
         return isinstance(name, str) and self._attributes.GetAbstractArray(name) is not None
 
     def __repr__(self):
-        return f"<arrays of {type(self._dataset).__name__}: {', '.join(self) or 'none'}>"
+        return f"<arrays of {self._dataset.GetClassName()}: {', '.join(self) or 'none'}>"
 
     def _abstract_array(self, name):
         array = self._attributes.GetAbstractArray(name) if isinstance(name, str) else None
