@@ -2,8 +2,8 @@
 
 announce_partners() {
     echo "Test partners, installed once into .venv: PyTorch 750 MB (the CPU build; several GB where" \
-        "pip offers only the one with CUDA), VTK 570 MB, NumPy, Matplotlib, ml_dtypes, tvm-ffi and" \
-        "the test tools 400 MB."
+        "pip offers only the one with CUDA), VTK and PyVista 590 MB, NumPy, Matplotlib, ml_dtypes," \
+        "tvm-ffi and the test tools 400 MB. And from Debian a software OpenGL for VTK, 214 MB."
     if [[ $1 == all ]]; then
         echo "With --all also: JAX with SciPy 520 MB, Numba 210 MB, Dr.Jit 20 MB."
     fi
@@ -135,7 +135,7 @@ run_whole() {
     local all=$1
     shift
 
-    local purposes=(build test)
+    local purposes=(build demo-vtk test)
     if [[ $all ]]; then purposes+=(partners); fi
     if [[ ! -e $VENV/tack-${purposes[-1]} ]]; then announce_partners "${all:+all}"; fi
     set_up "${purposes[@]}"

@@ -1,4 +1,4 @@
-"""VTK's and Tack's arrays over one memory: whichever drops, moves or shares it, the other goes on."""
+"""Memory of both VTK and Tack: whichever drops, moves or shares it, the other goes on."""
 
 import gc
 import itertools
