@@ -48,6 +48,29 @@ class Timed:
         return self._timer.timeit(self._number) / self._number
 
 
+class TimedOnNew:
+    """A call timed on arguments made for it and used once: the seconds of one call, of a hundred.
+
+    setup: a function without arguments that returns the function to call and one that makes its
+    argument.
+    """
+
+    rounds, budget = 200, 1.5
+
+    def __init__(self, setup):
+        self._setup = setup
+
+    def prepare(self):
+        self._function, self._make = self._setup()
+
+    def sample(self):
+        function, made = self._function, [self._make() for _ in range(100)]
+        start = perf_counter()
+        for argument in made:
+            function(argument)
+        return (perf_counter() - start) / len(made)
+
+
 class Fresh:
     """A figure that a script in fresh/ prints, in a process of its own for each sample.
 

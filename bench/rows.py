@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import kernels
-from measure import FileSize, Fresh, Timed
+import vtk_arrays
+from measure import FileSize, Fresh, Timed, TimedOnNew
 
 import tack
 
@@ -15,6 +16,7 @@ TOPICS = {
     1: "Compiler, import and memory",
     2: "Launches and kernels",
     3: "Exchange of arrays",
+    4: "Exchange of arrays with VTK",
 }
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "MB": 1e6}
 
@@ -58,6 +60,49 @@ def call(function, count, statement="f(a, x, y, z)"):
 
 
 LARGE = kernels.LARGE
+
+
+def vtk_rows(name, count):
+    return (
+        Row(
+            4,
+            f"array_to_vtk, {name}",
+            f"a Tack array of {name} float32 becomes a VTK array with a name; NumPy: numpy_to_vtk "
+            "with deep=0 and SetName",
+            "ns",
+            Timed(partial(vtk_arrays.tack_export, count), "export(x, name='x')"),
+            [
+                (
+                    "NumPy",
+                    Timed(
+                        partial(vtk_arrays.numpy_export, count), "export(x, deep=0).SetName('x')"
+                    ),
+                )
+            ],
+            times_peer=0.6,
+        ),
+        Row(
+            4,
+            f"vtk_to_array again, {name}",
+            f"a VTK array of {name} floats, imported before, becomes a Tack array; NumPy: "
+            "vtk_to_numpy",
+            "ns",
+            Timed(partial(vtk_arrays.tack_import, count), "take(x)"),
+            [("NumPy", Timed(partial(vtk_arrays.numpy_import, count), "take(x)"))],
+            times_peer=0.5,
+        ),
+        Row(
+            4,
+            f"first vtk_to_array, {name}",
+            f"the first import of a VTK array of {name} floats, which makes it safe to resize "
+            "afterwards; NumPy: vtk_to_numpy, after which it is not",
+            "ns",
+            TimedOnNew(partial(vtk_arrays.tack_first_import, count)),
+            [("NumPy", TimedOnNew(partial(vtk_arrays.numpy_first_import, count)))],
+            times_peer=3,
+        ),
+    )
+
 
 ROWS = (
     Row(
@@ -265,4 +310,6 @@ ROWS = (
         Timed(lambda: {"x": kernels.tack_array()}, "x.numpy()"),
         at_most=200,
     ),
+    *vtk_rows("10", 10),
+    *vtk_rows("10 million", 10_000_000),
 )

@@ -137,6 +137,14 @@ nb::object array_imported_before(nb::handle array, bool flatten) {
     return buffer_array(array, part(2), part(1), flatten, nb::cast<std::uintptr_t>(part(3)));
 }
 
+/// The value of a writable host array's dtype in a dictionary, or None.
+nb::object by_dtype_on_host(const Array& array, nb::dict values) {
+    if (!array.writable() || !on_host(array)) return nb::none();
+    PyObject* value = PyDict_GetItemWithError(values.ptr(), dtype_object(array.dtype()).ptr());
+    if (!value && PyErr_Occurred()) throw nb::python_error();
+    return value ? nb::borrow(value) : nb::none();
+}
+
 std::uintptr_t buffer_address(nb::handle buffer) {
     return reinterpret_cast<std::uintptr_t>(View(buffer).buf);
 }
@@ -170,6 +178,8 @@ void bind_buffer_capsule(nb::module_& m) {
     m.def("array_imported_before", &array_imported_before, nb::arg("array").none(),
           nb::arg("flatten"),
           "The array over a VTK array's memory, or None where that has not been imported before.");
+    m.def("by_dtype_on_host", &by_dtype_on_host, nb::arg("array"), nb::arg("values"),
+          "The value of a writable host array's dtype in a dictionary, or None.");
     m.def("buffer_address", &buffer_address, nb::arg("buffer"), "Where a buffer's memory lies.");
     m.def("capsule_device", &capsule_device, nb::arg("capsule"),
           "The (device type, device id) of an unconsumed DLPack capsule, else None.");

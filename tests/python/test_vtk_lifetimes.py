@@ -143,6 +143,21 @@ def test_what_vtk_has_moved_is_no_longer_shared_and_is_imported_anew():
     assert source.GetValue(0) == 7
 
 
+def test_an_import_while_there_are_no_tuples_leaves_the_capacity_to_vtk():
+    source = counting(1000)
+    first = tv.vtk_to_array(source)
+    source.SetNumberOfTuples(0)
+    assert tv.vtk_to_array(source).size == 0
+    ptr = first.ptr
+    del first
+    garbage = [np.full(1000, -1, np.float32) for _ in range(50)]  # takes memory that was freed
+    source.SetNumberOfTuples(1000)
+    again = tv.vtk_to_array(source)
+    assert again.ptr == ptr
+    assert again.numpy().tolist() == list(range(1000))
+    del garbage
+
+
 def test_memory_that_numpy_support_shared_may_be_imported_and_outlives_everybody():
     memory = np.arange(1000, dtype=np.float32)
     source = numpy_support.numpy_to_vtk(memory, deep=0)

@@ -35,7 +35,7 @@ _DTYPES = {
     11: tack.float64,
 }
 
-_CLASSES = {
+CLASSES = {
     tack.int8: vtk.vtkSignedCharArray,
     tack.uint8: vtk.vtkUnsignedCharArray,
     tack.int16: vtk.vtkShortArray,
@@ -85,9 +85,10 @@ def dlpack_to_vtk(source, name=None):
         )
     if not array.writable:
         raise ValueError("dlpack_to_vtk: VTK has no read-only arrays; pass a copy")
-    if array.dtype not in _CLASSES:
+    if array.dtype not in CLASSES:
         raise TypeError(f"dlpack_to_vtk: VTK has no arrays of {array.dtype.name}")
-    return from_array(array, array.shape[1] if array.ndim == 2 else 1, name)
+    components = array.shape[1] if array.ndim == 2 else 1
+    return from_array(CLASSES[array.dtype], array, components, name)
 
 
 def to_array(array, flatten):
@@ -96,9 +97,9 @@ def to_array(array, flatten):
     return _core.buffer_array(array, kept.dtype, kept, flatten, kept.address)
 
 
-def from_array(array, components, name):
-    """As tack.interop.vtk.array_to_vtk of a writable host array of a dtype that VTK has."""
-    result = _CLASSES[array.dtype]()
+def from_array(vtk_class, array, components, name):
+    """A VTK array of the class for the array's dtype, over its memory on the host."""
+    result = vtk_class()
     if components != 1:
         result.SetNumberOfComponents(components)
     size = array.size
@@ -136,11 +137,12 @@ def _keep(array):
     buffer = array.GetBuffer()
     kept = getattr(buffer, "_tack_kept", None)
     if kept is None or kept.address != address:
-        kept = _Kept(buffer, address, dtype)
+        # Nothing to keep, and the address of no values says nothing of the buffer's memory.
         if array.GetNumberOfValues() == 0:
-            return kept
-        if hasattr(buffer, "_tack_kept"):
-            del buffer._tack_kept  # VTK has moved the array; views still hold the old memory
+            return _Kept(buffer, address, dtype)
+        if kept is not None:
+            buffer._tack_kept = None  # VTK has moved the array; views still hold the old memory
+        kept = _Kept(buffer, address, dtype)
         buffer = type(buffer)()
         buffer.SetFreeFunction(True)
         buffer.SetBuffer(kept.buffer, kept.buffer.GetSize())

@@ -13,6 +13,7 @@ from sys import modules
 
 import tack
 from tack._core import array_imported_before as _array_imported_before
+from tack._core import by_dtype_on_host as _by_dtype_on_host
 from tack._core import capsule_device as _capsule_device
 
 __all__ = [
@@ -114,6 +115,10 @@ def array_to_vtk(array, n_components=None, name=None):
             "make one with tack.from_dlpack(...)"
         )
     components = _components(array, n_components)
+    if _stand_in is not None and modules.get(_SUPPORT) is _stand_in:
+        vtk_class = _by_dtype_on_host(array, _stand_in.CLASSES)
+        if vtk_class is not None:
+            return _stand_in.from_array(vtk_class, array, components, name)
     if array.dtype not in _VTK_DTYPES:
         raise TypeError(
             f"array_to_vtk: VTK has no arrays of {array.dtype.name}; it takes "
@@ -124,13 +129,11 @@ def array_to_vtk(array, n_components=None, name=None):
             "array_to_vtk: the array is read-only, and VTK has no such arrays; pass array.copy()"
         )
     support = modules.get(_SUPPORT) or _dlpack_support("array_to_vtk")
-    device = array.device
-    if support is _stand_in and device.name == "cpu":
-        return support.from_array(array, components, name)
-    _require_shared_level_zero_context(device)
+    _require_shared_level_zero_context(array.device)
     if array.size == 0:
         # VTK's own module refuses null data, which is what an empty tensor has.
-        return import_module("tack.interop._vtk_stand_in").from_array(array, components, name)
+        stand_in = import_module("tack.interop._vtk_stand_in")
+        return stand_in.from_array(stand_in.CLASSES[array.dtype], array, components, name)
     return support.dlpack_to_vtk(array.reshape(-1, components), name=name)
 
 
