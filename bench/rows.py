@@ -53,6 +53,7 @@ def wheel():
 tack_launch = partial(Fresh, "tack_launch")
 numba_launch = partial(Fresh, "numba_launch", rounds=3)
 warp_launch = partial(Fresh, "warp_launch", rounds=3)
+vtk_cpp = partial(Fresh, "vtk_cpp", cache="filled")
 
 
 def call(function, count, statement="f(a, x, y, z)"):
@@ -312,4 +313,28 @@ ROWS = (
     ),
     *vtk_rows("10", 10),
     *vtk_rows("10 million", 10_000_000),
+    Row(
+        4,
+        "C++: from_array",
+        "tack/vtk.hpp: a Tack array becomes a VTK array with a name",
+        "ns",
+        vtk_cpp(figure="export"),
+        at_most=300,
+    ),
+    Row(
+        4,
+        "C++: first to_array",
+        "the first import of a VTK array, which makes it safe to resize afterwards",
+        "ns",
+        vtk_cpp(figure="first"),
+        at_most=1000,
+    ),
+    Row(
+        4,
+        "C++: to_array again",
+        "the import of an array imported before",
+        "ns",
+        vtk_cpp(figure="again"),
+        at_most=100,
+    ),
 )

@@ -133,6 +133,12 @@ Owner detach(vtkDataArray& array, vtkAOSDataArrayTemplate<T>& typed) {
     return owner;
 }
 
+/// Found once; like the owners never destroyed.
+inline const Device& host() {
+    static const auto* device = new Device(tack::device("cpu"));
+    return *device;
+}
+
 struct Tensor {
     dlpack::ManagedTensor managed{};
     std::int64_t shape[2];
@@ -180,7 +186,7 @@ inline Array to_array(vtkDataArray* array) {
         tensor->managed.deleter = [](dlpack::ManagedTensor* self) {
             delete static_cast<detail::Tensor*>(self->manager_ctx);
         };
-        result = from_dlpack(&tensor->managed, device("cpu"));
+        result = from_dlpack(&tensor->managed, detail::host());
         tensor.release();
     });
     return result;
