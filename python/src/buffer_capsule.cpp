@@ -130,6 +130,8 @@ nb::object array_imported_before(nb::handle array, bool flatten) {
         PyErr_Clear();
         return nb::none();
     }
+    if (!PyTuple_CheckExact(import.ptr()))
+        return nb::none();  // of an object that answers to any name
     const nb::object buffer = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), get_buffer));
     if (!buffer.is_valid()) throw nb::python_error();
     const auto part = [&](Py_ssize_t k) { return nb::handle(PyTuple_GET_ITEM(import.ptr(), k)); };

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -221,6 +222,11 @@ def test_a_dtype_that_vtk_lacks_is_refused_with_what_it_takes(dtype):
 def test_a_read_only_array_is_refused_naming_copy():
     with pytest.raises(ValueError, match=r"array_to_vtk: .*read-only.*copy\(\)"):
         tv.array_to_vtk(read_only())
+
+
+def test_an_object_that_answers_to_any_name_is_no_vtk_array():
+    with pytest.raises(TypeError, match="vtk_to_array: MagicMock is not"):
+        tv.vtk_to_array(mock.MagicMock())
 
 
 @pytest.mark.parametrize("source", [None, 3, "text", np.zeros(3), vtk.vtkObject()], ids=kind_of)
