@@ -7,6 +7,7 @@ from pathlib import Path
 
 import kernels
 import vtk_arrays
+import workloads
 from measure import FileSize, Fresh, Timed, TimedOnNew
 
 import tack
@@ -203,6 +204,15 @@ ROWS = (
     ),
     Row(
         2,
+        "launch, 16 Tack arrays",
+        "z = a + b over 16 float32 with 14 arrays more; the other: Tack with 3 arrays",
+        "ns",
+        Timed(workloads.tack_many, "f(*arrays)"),
+        [("3 arrays", call(kernels.tack_saxpy, 16))],
+        times_peer=3,
+    ),
+    Row(
+        2,
         "launch, 3 NumPy arrays",
         "the same kernel over NumPy arrays, as they are",
         "ns",
@@ -230,7 +240,7 @@ ROWS = (
             ("torch", call(kernels.torch_saxpy, LARGE, "f(y, x, alpha=a, out=z)")),
             ("Warp", call(kernels.warp_saxpy, LARGE, "launch()")),
         ],
-        times_peer=1.25,
+        times_peer=1 / 1.25,
     ),
     Row(
         2,
@@ -242,7 +252,104 @@ ROWS = (
             ("torch", call(kernels.torch_sine, LARGE, "f(x, out=z)")),
             ("NumPy", call(kernels.numpy_sine, LARGE, "f(x, out=z)")),
         ],
-        times_peer=2,
+        times_peer=1 / 2,
+    ),
+    Row(
+        2,
+        "sin beside Dr.Jit",
+        "the same; Dr.Jit's result is within 14 ULP, Tack's within 4",
+        "ms",
+        call(kernels.tack_sine, LARGE, "f(x, z)"),
+        [("Dr.Jit", Timed(partial(workloads.drjit_math, "sin", LARGE), "run()"))],
+        times_peer=1 / 0.9,
+    ),
+    Row(
+        2,
+        "exp, 16.7 million",
+        "z = exp(x) over 2^24 float32 from 0 to 6 on all cores",
+        "ms",
+        call(workloads.tack_exponential, LARGE, "f(x, z)"),
+        [
+            ("torch", call(workloads.torch_exponential, LARGE, "f(x, out=z)")),
+            ("NumPy", call(workloads.numpy_exponential, LARGE, "f(x, out=z)")),
+        ],
+        times_peer=1 / 1.4,
+    ),
+    Row(
+        2,
+        "exp beside Dr.Jit",
+        "the same kernel",
+        "ms",
+        call(workloads.tack_exponential, LARGE, "f(x, z)"),
+        [("Dr.Jit", Timed(partial(workloads.drjit_math, "exp", LARGE), "run()"))],
+    ),
+    *(
+        Row(
+            2,
+            f"saxpy, {count:,}",
+            f"z = a * x + y over {count:,} float32; Numba serial and parallel",
+            "us",
+            call(kernels.tack_saxpy, count),
+            [
+                ("Numba serial", call(kernels.numba_serial_saxpy, count)),
+                ("Numba parallel", call(kernels.numba_parallel_saxpy, count)),
+            ],
+            times_peer=1,
+        )
+        for count in (1, 1_000, 10_000, 100_000, 1_000_000)
+    ),
+    Row(
+        2,
+        "5-point stencil",
+        "4096 x 4096 float32 on all cores",
+        "ms",
+        Timed(workloads.tack_stencil5, "f(x, y)"),
+        [("Numba", Timed(workloads.numba_stencil5, "f(x, y)"))],
+        times_peer=1 / 1.2,
+    ),
+    Row(
+        2,
+        "7-point stencil",
+        "256 x 256 x 256 float32 on all cores",
+        "ms",
+        Timed(workloads.tack_stencil7, "f(x, y)"),
+        [("Numba", Timed(workloads.numba_stencil7, "f(x, y)"))],
+        times_peer=1 / 1.2,
+    ),
+    Row(
+        2,
+        "Mandelbrot",
+        "1024 x 1024 points of up to 100 passes each, on all cores",
+        "ms",
+        Timed(workloads.tack_mandelbrot, "f(x)"),
+        [("Numba", Timed(workloads.numba_mandelbrot, "f(x)"))],
+        times_peer=1,
+    ),
+    Row(
+        2,
+        "histogram",
+        "2^24 int32 into 256 bins: Tack by atomic_add, Warp by its own, the others on one thread",
+        "ms",
+        Timed(workloads.tack_histogram, "f(x, y)"),
+        [
+            ("Numba", Timed(workloads.numba_histogram, "f(x, y)")),
+            ("Warp", Timed(workloads.warp_histogram, "launch()")),
+            ("NumPy", Timed(workloads.numpy_histogram, "f(x)")),
+            ("torch", Timed(workloads.torch_histogram, "f(x)")),
+        ],
+        times_peer=1,
+    ),
+    *(
+        Row(
+            2,
+            f"two Python threads, set_num_threads({threads})",
+            "from launch to launch of saxpy over 200,000; the other: one Python thread alone",
+            "us",
+            workloads.TwoThreads(200_000, 2, threads),
+            [("one thread", workloads.TwoThreads(200_000, 1, threads))],
+            times_peer=1 / 1.8 if threads == 1 else 1 / 0.95,
+        )
+        for threads in (1, 2)
     ),
     Row(
         3,

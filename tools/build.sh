@@ -17,8 +17,11 @@ compile() {
     step "Compiling ${folder#"$ROOT"/}" "compile-${folder##*/}" cmake --build "$folder" "$@"
 }
 
-python_arguments() {
-    echo "-DTACK_PYTHON=ON -DPython_EXECUTABLE=$1 -DCMAKE_INSTALL_LIBDIR=lib"
+# configure_python FOLDER PYTHON ARGUMENT...
+configure_python() {
+    local folder=$1 python=$2
+    shift 2
+    configure "$folder" -DTACK_PYTHON=ON -DPython_EXECUTABLE="$python" -DCMAKE_INSTALL_LIBDIR=lib "$@"
 }
 
 site_packages() {
@@ -64,13 +67,13 @@ build_package() {
     if grep -q TACK_TESTS=ON build/dev-arguments 2>/dev/null; then
         tests="-DTACK_TESTS=ON $(vtk_argument)"
     fi
-    configure "$ROOT/build" $(python_arguments "$VENV/bin/python") $tests
+    configure_python "$ROOT/build" "$VENV/bin/python" $tests
     compile "$ROOT/build"
     install_package
 }
 
 build_all() {
-    configure "$ROOT/build" $(python_arguments "$VENV/bin/python") -DTACK_TESTS=ON $(vtk_argument)
+    configure_python "$ROOT/build" "$VENV/bin/python" -DTACK_TESTS=ON $(vtk_argument)
     compile "$ROOT/build"
     install_package
 }

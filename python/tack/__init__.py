@@ -38,7 +38,20 @@ from tack._core import (
     uint64,
     zeros,
 )
-from tack.kernel import atomic_add, atomic_max, atomic_min, func, kernel, ndrange
+from tack.kernel import (
+    atomic_add,
+    atomic_max,
+    atomic_min,
+    cross,
+    dot,
+    func,
+    kernel,
+    length,
+    matrix,
+    ndrange,
+    random,
+    vector,
+)
 
 __all__ = [
     "Array",
@@ -56,9 +69,11 @@ __all__ = [
     "atomic_min",
     "bfloat16",
     "bool",
+    "cross",
     "default_device",
     "device",
     "devices",
+    "dot",
     "empty",
     "float16",
     "float32",
@@ -72,9 +87,12 @@ __all__ = [
     "int8",
     "interop",
     "kernel",
+    "length",
+    "matrix",
     "ndrange",
     "num_threads",
     "ones",
+    "random",
     "set_default_device",
     "set_num_threads",
     "synchronize",
@@ -82,5 +100,6 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "vector",
     "zeros",
 ]

@@ -13,7 +13,7 @@ from .names import MISSING, constant, did_you_mean
 
 NOT_STATIC = object()
 
-_BINARY = {
+BINARY = {
     "Add": "add",
     "Sub": "subtract",
     "Mult": "multiply",
@@ -27,7 +27,7 @@ _BINARY = {
     "LShift": "shift_left",
     "RShift": "shift_right",
 }
-_UNARY = {"USub": "negative", "UAdd": "positive", "Invert": "invert", "Not": "logical_not"}
+UNARY = {"USub": "negative", "UAdd": "positive", "Invert": "invert", "Not": "logical_not"}
 _COMPARE = {
     "Eq": "equal",
     "NotEq": "not_equal",
@@ -192,6 +192,8 @@ class Expressions:
     # operators
 
     def value(self, node):
+        """The value of a number."""
+        self.require_number(node)
         method = getattr(self, "value_" + type(node).__name__, None)
         if method is None:
             self.unsupported(node)
@@ -207,12 +209,12 @@ class Expressions:
     def value_UnaryOp(self, node):
         operand = self.value(node.operand)
         self.at(node)
-        return self.builder.unary(_UNARY[type(node.op).__name__], operand)
+        return self.builder.unary(UNARY[type(node.op).__name__], operand)
 
     def value_BinOp(self, node):
-        op = _BINARY.get(type(node.op).__name__)
+        op = BINARY.get(type(node.op).__name__)
         if op is None:
-            self.unsupported(node.op, unsupported.OPERATORS, node)
+            return self.product(node).parts[0]()
         left, right = self.value(node.left), self.value(node.right)
         self.at(node)
         return self.builder.binary(op, left, right)
@@ -283,6 +285,8 @@ class Expressions:
         return values
 
     def value_Subscript(self, node):
+        if self.shape_of(node.value):
+            return self.component(node)
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             return self.extent(node, node.value.value, node.slice)
         value = self.static(node)
@@ -299,23 +303,23 @@ class Expressions:
         if number is None:
             self.fail(axis, f"the axis of {array.id}.shape must be a constant, as in shape[0]")
         self.at(node)
-        return self.builder.extent(parameter, number)
+        return self.builder.extent(parameter, number, getattr(node, "ndim", -1))
 
     def value_Attribute(self, node):
         value = self.static(node)
         if value is not NOT_STATIC:
             return self.static_value(node, value)
-        if node.attr == "size":
+        if node.attr in ("size", "ndim"):
             array = self.array(node.value)
             self.at(node)
-            return self.builder.size(array)
+            return getattr(self.builder, node.attr)(array)
         name = ast.unparse(node.value)
         if node.attr == "shape":
             self.fail(node, f"'{name}.shape' is a tuple; index it, as in {name}.shape[0]")
         self.fail(
             node,
-            f"'{name}' has no attribute '{node.attr}' in a kernel; an array has shape[axis] "
-            f"and size, and len({name})",
+            f"'{name}' has no attribute '{node.attr}' in a kernel; an array has shape[axis], "
+            f"size and ndim, and len({name})",
         )
 
     # effects
@@ -336,10 +340,13 @@ class Expressions:
         """A node that stands for the value of another, which is evaluated now."""
         if isinstance(node, ast.Constant):
             return node
+        self.require_hoistable(node)
+        return self.temporary(node)
+
+    def require_hoistable(self, node):
         if self.conditional or self.touched:
             self.fail(
                 node,
                 "this must be evaluated before the rest of the statement; "
                 "assign it to a variable first",
             )
-        return self.temporary(node)
