@@ -66,20 +66,34 @@ inline void release(void* address) {
 template <class Body>
 void visit(int vtk_type, const char* operation, Body&& body) {
     switch (vtk_type) {
-        case VTK_CHAR: return body(static_cast<char*>(nullptr));
-        case VTK_SIGNED_CHAR: return body(static_cast<signed char*>(nullptr));
-        case VTK_UNSIGNED_CHAR: return body(static_cast<unsigned char*>(nullptr));
-        case VTK_SHORT: return body(static_cast<short*>(nullptr));
-        case VTK_UNSIGNED_SHORT: return body(static_cast<unsigned short*>(nullptr));
-        case VTK_INT: return body(static_cast<int*>(nullptr));
-        case VTK_UNSIGNED_INT: return body(static_cast<unsigned int*>(nullptr));
-        case VTK_LONG: return body(static_cast<long*>(nullptr));
-        case VTK_UNSIGNED_LONG: return body(static_cast<unsigned long*>(nullptr));
-        case VTK_LONG_LONG: return body(static_cast<long long*>(nullptr));
-        case VTK_UNSIGNED_LONG_LONG: return body(static_cast<unsigned long long*>(nullptr));
-        case VTK_ID_TYPE: return body(static_cast<vtkIdType*>(nullptr));
-        case VTK_FLOAT: return body(static_cast<float*>(nullptr));
-        case VTK_DOUBLE: return body(static_cast<double*>(nullptr));
+        case VTK_CHAR:
+            return body(static_cast<char*>(nullptr));
+        case VTK_SIGNED_CHAR:
+            return body(static_cast<signed char*>(nullptr));
+        case VTK_UNSIGNED_CHAR:
+            return body(static_cast<unsigned char*>(nullptr));
+        case VTK_SHORT:
+            return body(static_cast<short*>(nullptr));
+        case VTK_UNSIGNED_SHORT:
+            return body(static_cast<unsigned short*>(nullptr));
+        case VTK_INT:
+            return body(static_cast<int*>(nullptr));
+        case VTK_UNSIGNED_INT:
+            return body(static_cast<unsigned int*>(nullptr));
+        case VTK_LONG:
+            return body(static_cast<long*>(nullptr));
+        case VTK_UNSIGNED_LONG:
+            return body(static_cast<unsigned long*>(nullptr));
+        case VTK_LONG_LONG:
+            return body(static_cast<long long*>(nullptr));
+        case VTK_UNSIGNED_LONG_LONG:
+            return body(static_cast<unsigned long long*>(nullptr));
+        case VTK_ID_TYPE:
+            return body(static_cast<vtkIdType*>(nullptr));
+        case VTK_FLOAT:
+            return body(static_cast<float*>(nullptr));
+        case VTK_DOUBLE:
+            return body(static_cast<double*>(nullptr));
         default:
             throw Error(ErrorKind::type, std::string(operation) + ": VTK's type number " +
                                              std::to_string(vtk_type) +
@@ -89,16 +103,26 @@ void visit(int vtk_type, const char* operation, Body&& body) {
 
 inline int vtk_type(DType dtype) {
     switch (dtype) {
-        case DType::int8: return VTK_SIGNED_CHAR;
-        case DType::int16: return VTK_SHORT;
-        case DType::int32: return VTK_INT;
-        case DType::int64: return VTK_LONG_LONG;
-        case DType::uint8: return VTK_UNSIGNED_CHAR;
-        case DType::uint16: return VTK_UNSIGNED_SHORT;
-        case DType::uint32: return VTK_UNSIGNED_INT;
-        case DType::uint64: return VTK_UNSIGNED_LONG_LONG;
-        case DType::float32: return VTK_FLOAT;
-        case DType::float64: return VTK_DOUBLE;
+        case DType::int8:
+            return VTK_SIGNED_CHAR;
+        case DType::int16:
+            return VTK_SHORT;
+        case DType::int32:
+            return VTK_INT;
+        case DType::int64:
+            return VTK_LONG_LONG;
+        case DType::uint8:
+            return VTK_UNSIGNED_CHAR;
+        case DType::uint16:
+            return VTK_UNSIGNED_SHORT;
+        case DType::uint32:
+            return VTK_UNSIGNED_INT;
+        case DType::uint64:
+            return VTK_UNSIGNED_LONG_LONG;
+        case DType::float32:
+            return VTK_FLOAT;
+        case DType::float64:
+            return VTK_DOUBLE;
         default:
             throw Error(ErrorKind::type, "from_array: VTK has no arrays of " +
                                              std::string(name(dtype)) +

@@ -243,10 +243,18 @@ TEST(Lifetimes, random_operations_in_any_order_keep_every_live_value) {
         const int size = static_cast<int>(source->GetNumberOfValues());
         switch (below(9)) {
             case 0:
-            case 1: arrays.push_back({vtk::to_array(source), size}); break;
-            case 2: sources.erase(sources.begin() + static_cast<std::ptrdiff_t>(at)); break;
-            case 3: source->Squeeze(); break;
-            case 4: source->InsertNextValue(static_cast<float>(size)); break;
+            case 1:
+                arrays.push_back({vtk::to_array(source), size});
+                break;
+            case 2:
+                sources.erase(sources.begin() + static_cast<std::ptrdiff_t>(at));
+                break;
+            case 3:
+                source->Squeeze();
+                break;
+            case 4:
+                source->InsertNextValue(static_cast<float>(size));
+                break;
             case 5: {
                 // VTK's own: the sharers of a buffer that is resized lose it, so a whole swap
                 auto other = vtkSmartPointer<vtkFloatArray>::New();
