@@ -4,7 +4,7 @@ import ctypes
 import math
 
 import numpy as np
-from measure import compiled
+from measure import c_library
 
 import tack
 
@@ -76,7 +76,7 @@ def torch_saxpy(count):
 
 
 def openmp_saxpy(count):
-    library = ctypes.CDLL(compiled("streaming.c", "-march=native", "-fopenmp", "-shared", "-fPIC"))
+    library = c_library("streaming.c", "-march=native", "-fopenmp")
     # The library's streaming stores need aligned memory, which Tack's arrays have.
     arrays = [tack.array(values) for values in inputs(count)]
     addresses = [ctypes.c_void_p(array.ptr) for array in arrays]

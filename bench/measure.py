@@ -5,7 +5,7 @@ returns seconds or bytes; and `rounds` and `budget`: the most samples, and the s
 five are enough.
 """
 
-import atexit
+import ctypes
 import os
 import shutil
 import subprocess
@@ -14,8 +14,6 @@ import tempfile
 import timeit
 from pathlib import Path
 from time import perf_counter, sleep
-
-import tack
 
 HERE = Path(__file__).resolve().parent
 
@@ -49,6 +47,29 @@ class Timed:
         sleep(5e-3)
         self._timer.timeit(1)
         return self._timer.timeit(self._number) / self._number
+
+
+class TimedOnNew:
+    """A call timed on arguments made for it and used once: the seconds of one call, of a hundred.
+
+    setup: a function without arguments that returns the function to call and one that makes its
+    argument.
+    """
+
+    rounds, budget = 200, 1.5
+
+    def __init__(self, setup):
+        self._setup = setup
+
+    def prepare(self):
+        self._function, self._make = self._setup()
+
+    def sample(self):
+        function, made = self._function, [self._make() for _ in range(100)]
+        start = perf_counter()
+        for argument in made:
+            function(argument)
+        return (perf_counter() - start) / len(made)
 
 
 class Fresh:
@@ -92,47 +113,17 @@ class Fresh:
             problem = done.stderr.strip().rpartition("\n")[2]
             missing = problem.startswith("ModuleNotFoundError")
             raise (ImportError if missing else RuntimeError)(problem)
-        return figures_of(done.stdout)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        return {words[1]: float(words[2]) for words in lines if words[:1] == ["figure"]}
 
 
-def figures_of(output):
-    """The figures that a program printed, by name."""
-    lines = [line.split() for line in output.splitlines()]
-    return {words[1]: float(words[2]) for words in lines if words[:1] == ["figure"]}
-
-
-def compiled(source, *arguments):
-    """What GCC makes of a file in native/, in a folder that lives as long as this process."""
-    folder = tempfile.mkdtemp(prefix="tack-bench-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / source.partition(".")[0]
-    compiler = "gcc" if source.endswith(".c") else "g++"
-    command = [compiler, "-O3", HERE / "native" / source, "-o", path, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
-    return path
-
-
-class Native:
-    """A figure that native/figures.cpp prints, built against the installed C++ package."""
-
-    rounds, budget = 5, 20.0
-    _program: list = []
-
-    def __init__(self, figure):
-        self._figure = figure
-
-    def prepare(self):
-        if not self._program:
-            package = Path(tack.__file__).parent
-            lib = package / "lib"
-            options = ("-std=c++20", f"-I{package / 'include'}", f"-L{lib}", f"-Wl,-rpath,{lib}")
-            self._program.append(compiled("figures.cpp", *options, "-l:libtack.so.0"))
-
-    def sample(self):
-        done = subprocess.run(self._program, capture_output=True, text=True, check=True)
-        return figures_of(done.stdout)[self._figure]
+def c_library(source, *options):
+    """The shared library of a C file in native/."""
+    with tempfile.TemporaryDirectory(prefix="tack-bench-") as folder:
+        path = Path(folder) / "library.so"
+        command = ["gcc", "-O3", "-shared", "-fPIC", HERE / "native" / source, "-o", path, *options]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(path)
 
 
 class FileSize:

@@ -13,7 +13,7 @@ from rows import TOPICS, UNITS, Row
 import tack
 
 CAUSES = Path(__file__).resolve().parent / "causes.md"
-PACKAGES = ("numpy", "torch", "numba", "warp-lang", "apache-tvm-ffi")
+PACKAGES = ("numpy", "torch", "numba", "warp-lang", "apache-tvm-ffi", "vtk")
 HEADINGS = ("row", "Tack", "peers, the best first", "ratio", "bar", "")
 
 

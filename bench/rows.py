@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import kernels
+import vtk_arrays
 import workloads
-from measure import FileSize, Fresh, Native, Timed
+from measure import FileSize, Fresh, Timed, TimedOnNew
 
 import tack
 
@@ -16,6 +17,7 @@ TOPICS = {
     1: "Compiler, import and memory",
     2: "Launches and kernels",
     3: "Exchange of arrays",
+    4: "Exchange of arrays with VTK",
 }
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "MB": 1e6}
 
@@ -54,11 +56,61 @@ numba_launch = partial(Fresh, "numba_launch", rounds=3)
 warp_launch = partial(Fresh, "warp_launch", rounds=3)
 
 
+def native(program, figure):
+    return Fresh("native", program, figure=figure, cache="filled", rounds=5)
+
+
+vtk_cpp = partial(native, "vtk_arrays")
+
+
 def call(function, count, statement="f(a, x, y, z)"):
     return Timed(partial(function, count), statement)
 
 
 LARGE = kernels.LARGE
+
+
+def vtk_rows(name, count):
+    return (
+        Row(
+            4,
+            f"array_to_vtk, {name}",
+            f"a Tack array of {name} float32 becomes a VTK array with a name; NumPy: numpy_to_vtk "
+            "with deep=0 and SetName",
+            "ns",
+            Timed(partial(vtk_arrays.tack_export, count), "export(x, name='x')"),
+            [
+                (
+                    "NumPy",
+                    Timed(
+                        partial(vtk_arrays.numpy_export, count), "export(x, deep=0).SetName('x')"
+                    ),
+                )
+            ],
+            times_peer=0.6,
+        ),
+        Row(
+            4,
+            f"vtk_to_array again, {name}",
+            f"a VTK array of {name} floats, imported before, becomes a Tack array; NumPy: "
+            "vtk_to_numpy",
+            "ns",
+            Timed(partial(vtk_arrays.tack_import, count), "take(x)"),
+            [("NumPy", Timed(partial(vtk_arrays.numpy_import, count), "take(x)"))],
+            times_peer=0.5,
+        ),
+        Row(
+            4,
+            f"first vtk_to_array, {name}",
+            f"the first import of a VTK array of {name} floats, which makes it safe to resize "
+            "afterwards; NumPy: vtk_to_numpy, after which it is not",
+            "ns",
+            TimedOnNew(partial(vtk_arrays.tack_first_import, count)),
+            [("NumPy", TimedOnNew(partial(vtk_arrays.numpy_first_import, count)))],
+            times_peer=3,
+        ),
+    )
+
 
 ROWS = (
     Row(
@@ -188,7 +240,7 @@ ROWS = (
         "launch from C++",
         "a kernel written in C++, a number and 3 arrays of 16 float32",
         "ns",
-        Native("launch"),
+        native("figures", "launch"),
         at_most=50,
     ),
     Row(
@@ -388,5 +440,31 @@ ROWS = (
         "ns",
         Timed(lambda: {"x": kernels.tack_array()}, "x.numpy()"),
         at_most=200,
+    ),
+    *vtk_rows("10", 10),
+    *vtk_rows("10 million", 10_000_000),
+    Row(
+        4,
+        "C++: from_array",
+        "tack/vtk.hpp: a Tack array becomes a VTK array with a name",
+        "ns",
+        vtk_cpp(figure="export"),
+        at_most=300,
+    ),
+    Row(
+        4,
+        "C++: first to_array",
+        "the first import of a VTK array, which makes it safe to resize afterwards",
+        "ns",
+        vtk_cpp(figure="first"),
+        at_most=1000,
+    ),
+    Row(
+        4,
+        "C++: to_array again",
+        "the import of an array imported before",
+        "ns",
+        vtk_cpp(figure="again"),
+        at_most=100,
     ),
 )

@@ -56,17 +56,24 @@ install_package() {
     echo "$package $made_of" >build/installed
 }
 
+# Whether the C++ tests with VTK are among the others.
+vtk_argument() {
+    if [[ $(missing_packages vtk) ]]; then echo -DTACK_VTK=OFF; else echo -DTACK_VTK=ON; fi
+}
+
 build_package() {
-    local tests=OFF
+    local tests=-DTACK_TESTS=OFF
     # Once the tests are configured they stay so: going back and forth would cost a configuration.
-    if grep -q TACK_TESTS=ON build/dev-arguments 2>/dev/null; then tests=ON; fi
-    configure_python "$ROOT/build" "$VENV/bin/python" -DTACK_TESTS=$tests
+    if grep -q TACK_TESTS=ON build/dev-arguments 2>/dev/null; then
+        tests="-DTACK_TESTS=ON $(vtk_argument)"
+    fi
+    configure_python "$ROOT/build" "$VENV/bin/python" $tests
     compile "$ROOT/build"
     install_package
 }
 
 build_all() {
-    configure_python "$ROOT/build" "$VENV/bin/python" -DTACK_TESTS=ON
+    configure_python "$ROOT/build" "$VENV/bin/python" -DTACK_TESTS=ON $(vtk_argument)
     compile "$ROOT/build"
     install_package
 }

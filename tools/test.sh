@@ -2,8 +2,8 @@
 
 announce_partners() {
     echo "Test partners, installed once into .venv: PyTorch 750 MB (the CPU build; several GB where" \
-        "pip offers only the one with CUDA), VTK 570 MB, NumPy, Matplotlib, ml_dtypes, tvm-ffi and" \
-        "the test tools 400 MB."
+        "pip offers only the one with CUDA), VTK and PyVista 590 MB, NumPy, Matplotlib, ml_dtypes," \
+        "tvm-ffi and the test tools 400 MB. And from Debian a software OpenGL for VTK, 214 MB."
     if [[ $1 == all ]]; then
         echo "With --all also: JAX with SciPy 520 MB, Numba 210 MB, Dr.Jit 20 MB."
     fi
@@ -88,6 +88,12 @@ run_ctest() {
     return $status
 }
 
+report_vtk() {
+    [[ -z $(missing_packages vtk) ]] ||
+        echo "C++ tests with VTK: skipped, its headers are not installed" \
+            "(./dev test --vtk installs them, 1.7 GB)."
+}
+
 run_sanitized() {
     local name=$1
     shift
@@ -107,6 +113,7 @@ run_test() {
             --all) all=1 ;;
             --asan | --tsan) sanitizer=${1#--} ;;
             --exhaustive) export TACK_EXHAUSTIVE=1 ;;
+            --vtk) install_packages vtk ;;
             --) shift && break ;;
             *) fail "dev test: unknown option '$1'. ./dev help lists them; pytest's come after --." ;;
         esac
@@ -114,7 +121,11 @@ run_test() {
     done
     export TACK_CACHE_DIR=$ROOT/build/cache/test-kernels
     case $sanitizer in
-        asan) run_sanitized asan -DTACK_SANITIZE=address,undefined ;;
+        asan)
+            report_vtk
+            run_sanitized asan -DTACK_SANITIZE=address,undefined $(vtk_argument)
+            ;;
+        # Without VTK, which is not instrumented.
         tsan) run_sanitized tsan -DTACK_SANITIZE=thread ;;
         *) run_whole "${all:-}" "$@" ;;
     esac
@@ -125,11 +136,12 @@ run_whole() {
     local all=$1
     shift
 
-    local purposes=(build test)
+    local purposes=(build demo-vtk test)
     if [[ $all ]]; then purposes+=(partners); fi
     if [[ ! -e $VENV/tack-${purposes[-1]} ]]; then announce_partners "${all:+all}"; fi
     set_up "${purposes[@]}"
     build_all
+    report_vtk
 
     if [[ ${1:-} == --gtest* ]]; then exec build/src/tack_tests "$@"; fi
     local pytest=("$VENV/bin/python" -m pytest)

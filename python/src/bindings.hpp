@@ -26,6 +26,7 @@ void bind_array(nb::module_& m);
 void bind_create(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_cache(nb::module_& m);
+void bind_buffer_capsule(nb::module_& m);
 
 // Conversions of arguments. Each throws Error of kind type or value, or nb::python_error; the text
 // begins with `operation`.

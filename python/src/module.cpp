@@ -20,6 +20,7 @@ NB_MODULE(_core, m) {
     bind_create(m);
     bind_dlpack(m);
     bind_cache(m);
+    bind_buffer_capsule(m);
     bind_ir(m);
     bind_kernel(m);
 }

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import tack
 import tack.interop.dlpack
+import tack.interop.vtk as tv
 
 
 @tack.func
@@ -45,6 +46,20 @@ count: int = tack.interop.dlpack.live_exports()
 field: tack.Array = tack.array_from_ptr(result.ctypes.data, tack.float64, (4, 5))
 view: memoryview = memoryview(a)
 as_numpy: npt.NDArray[Any] = np.asarray(a)
+
+
+# VTK, which need not be installed here
+def smoothed(image: Any) -> tack.Array | None:
+    tv.install_dlpack_support()
+    data = tv.point_data(image)
+    density: tack.Array = data["density"]
+    data["copy"] = density.copy()
+    data["numpy"] = np.zeros(density.shape)
+    there = tv.array_to_vtk(density, n_components=1, name="again")
+    tv.modified(there)
+    back: tack.Array = tv.vtk_to_array(there, flatten=True)
+    return tv.points(image) or back
+
 
 # making
 total: tack.Array = tack.zeros(1)
