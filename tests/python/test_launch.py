@@ -422,6 +422,8 @@ def test_a_keyboard_interrupt_comes_between_two_launches(tmp_path):
             for i in range(len(x)):
                 x[i] += 1
 
+        # A program started in the background inherits that it is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         x = numpy.zeros(300_000)
         k(x)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
