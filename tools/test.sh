@@ -80,6 +80,12 @@ test_other_pythons() {
     done <<<"$found"
 }
 
+# The library and the bindings without a warning of the other compiler.
+test_second_compiler() {
+    CC=clang-16 CXX=clang++-16 configure_python "$ROOT/build/clang" "$VENV/bin/python" -DTACK_CLANG=OFF
+    compile "$ROOT/build/clang"
+}
+
 run_ctest() {
     local status=0
     step "C++ tests" "ctest-${1##*/}" \
@@ -159,7 +165,10 @@ run_whole() {
         attempt run_ctest build
     fi
     attempt "${pytest[@]}" --scope=$scope
-    if [[ $all ]]; then test_other_pythons; fi
+    if [[ $all ]]; then
+        test_other_pythons
+        attempt test_second_compiler
+    fi
     if ((failed)); then fail "dev test: something failed, see above."; fi
     if [[ $scope != rest ]]; then echo "$tree ${TACK_EXHAUSTIVE:-}" >$passed; fi
 }

@@ -21,6 +21,7 @@ namespace {
 constexpr double memory_cost = 0.02;
 constexpr double arithmetic_cost = 0.01;
 constexpr double division_cost = 0.2;
+constexpr double math_cost = 0.5;
 constexpr double function_cost = 4;
 constexpr double branch_cost = 0.5;
 
@@ -580,7 +581,7 @@ std::string Emitter::power(const Expr& e, DType result) {
         cost += division_cost;
         return convert("(1 / " + base + ")", wide, result);
     }
-    cost += function_cost;
+    cost += math_cost;
     return convert(
         helpers_.math_power(wide) + "(" + base + ", " + operand(e.operands[1], result) + ")", wide,
         result);
@@ -635,7 +636,13 @@ std::string Emitter::math(const Expr& e, DType result) {
     const bool cheap = function == ir::Math::floor || function == ir::Math::ceil ||
                        function == ir::Math::trunc || function == ir::Math::copysign ||
                        result == DType::bool_;
-    cost += cheap ? arithmetic_cost : function == ir::Math::sqrt ? division_cost : function_cost;
+    // The only ones without a vector form; see src/backend/cpu/vector_math.cpp.
+    const bool scalar =
+        function == ir::Math::gamma || function == ir::Math::lgamma || function == ir::Math::fmod;
+    cost += cheap                        ? arithmetic_cost
+            : function == ir::Math::sqrt ? division_cost
+            : scalar                     ? function_cost
+                                         : math_cost;
     std::string out = helpers_.math(function, wide) + "(";
     for (std::size_t k = 0; k < e.operands.size(); ++k)
         out += (k ? ", " : "") + operand(e.operands[k], argument);
