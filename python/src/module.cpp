@@ -19,6 +19,9 @@ NB_MODULE(_core, m) {
     bind_array(m);
     bind_create(m);
     bind_dlpack(m);
+    bind_exchange_api(m);
+    bind_asarray(m);
+    bind_explain(m);
     bind_cache(m);
     bind_ir(m);
     bind_kernel(m);

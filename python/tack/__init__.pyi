@@ -1,11 +1,13 @@
 import builtins
 from types import EllipsisType
-from typing import Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias, overload
+from typing import Any, ClassVar, Protocol, SupportsFloat, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tack import interop as interop
+from tack._explain import Explanation as Explanation
+from tack._explain import explain as explain
 from tack.kernel import atomic_add as atomic_add
 from tack.kernel import atomic_max as atomic_max
 from tack.kernel import atomic_min as atomic_min
@@ -18,12 +20,14 @@ __all__ = [
     "CompileError",
     "DType",
     "Device",
+    "Explanation",
     "ExportedMemory",
     "NonContiguousError",
     "__version__",
     "arange",
     "array",
     "array_from_ptr",
+    "asarray",
     "atomic_add",
     "atomic_max",
     "atomic_min",
@@ -33,6 +37,7 @@ __all__ = [
     "device",
     "devices",
     "empty",
+    "explain",
     "float16",
     "float32",
     "float64",
@@ -130,6 +135,7 @@ class ExportedMemory:
     def device_uuid(self) -> bytes | None: ...
 
 class Array:
+    __dlpack_c_exchange_api__: ClassVar[Any]
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -242,6 +248,12 @@ def array_from_ptr(
     shape: _ShapeLike,
     writable: builtins.bool = False,
     device: _DeviceLike | None = None,
+) -> Array: ...
+def asarray(
+    object: Any,
+    dtype: _DTypeLike | None = None,
+    device: _DeviceLike | None = None,
+    copy: builtins.bool | None = None,
 ) -> Array: ...
 def from_dlpack(
     source: _SupportsDLPack | Any,
