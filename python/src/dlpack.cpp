@@ -4,6 +4,7 @@
 
 #include "bindings.hpp"
 #include "exchange.hpp"
+#include "interop/dlpack_types.hpp"
 #include "managed_tensor.hpp"
 
 namespace tack::python {
@@ -204,11 +205,10 @@ Array copy_tensor(PyObject* capsule, const Device& device) {
     const dlpack::Tensor source = tensor->dl_tensor;
     const std::int32_t type = source.device.device_type;
     if (type != dlpack::cpu && type != dlpack::cuda_host && type != dlpack::rocm_host)
-        throw Error(
-            ErrorKind::runtime,
-            "from_dlpack: copy=True takes host memory, not a tensor of DLPack device type " +
-                std::to_string(type) +
-                ". Import it where it is and copy: from_dlpack(x).to_device(...)");
+        throw Error(ErrorKind::runtime,
+                    "from_dlpack: copy=True takes host memory, not a tensor of " +
+                        device_type_name(type) +
+                        ". Import it where it is and copy: from_dlpack(x).to_device(...)");
 
     // A contiguous stand-in lets libtack judge the dtype and shape; its elements are never read.
     Managed stand_in = *tensor;

@@ -2,7 +2,8 @@
 
 import ctypes
 
-PYTHON = ctypes.pythonapi
+# ctypes.pythonapi is one for all, and other libraries set its functions' types too.
+PYTHON = ctypes.PyDLL(None)
 PYTHON.PyCapsule_New.restype = ctypes.py_object
 PYTHON.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 PYTHON.PyCapsule_GetPointer.restype = ctypes.c_void_p

@@ -12,6 +12,7 @@ from managed_tensor import (
     CUDA,
     FLOAT,
     INT,
+    PYTHON,
     READ_ONLY,
     Producer,
     Tensor,
@@ -39,7 +40,7 @@ def to_object(managed):
     out = ctypes.c_void_p()
     assert API.to_object(ctypes.byref(managed), ctypes.byref(out)) == 0
     array = ctypes.cast(out, ctypes.py_object).value
-    ctypes.pythonapi.Py_DecRef(ctypes.py_object(array))  # the reference that the slot gave
+    PYTHON.Py_DecRef(ctypes.py_object(array))  # the reference that the slot gave
     return array
 
 
