@@ -29,6 +29,7 @@ build zlib1g-dev /usr/lib/*/libz.a
 test git /usr/bin/git
 test libgtest-dev /usr/include/gtest/gtest.h
 test clang-16 /usr/bin/clang++-16
+test libclang-rt-16-dev /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
 TABLE
 }
 
