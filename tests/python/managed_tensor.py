@@ -58,10 +58,12 @@ def capsule_name(capsule):
 
 
 def managed_tensor(capsule):
-    """The struct in a capsule."""
+    """The struct in a capsule, which keeps the capsule."""
     kind = Versioned if "versioned" in capsule_name(capsule) else Legacy
     address = PYTHON.PyCapsule_GetPointer(capsule, PYTHON.PyCapsule_GetName(capsule))
-    return kind.from_address(address)
+    managed = kind.from_address(address)
+    managed.capsule = capsule
+    return managed
 
 
 class Producer:
