@@ -30,5 +30,13 @@ int main() {
     tack::Array legacy =
         tack::from_dlpack(reinterpret_cast<tack::dlpack::ManagedTensor*>(at::toDLPack(source)));
     REQUIRE(legacy.ptr() == source.data_ptr());
+
+    // libtorch has no read-only tensors.
+    const tack::Array read_only = tack::from_dlpack(
+        reinterpret_cast<tack::dlpack::ManagedTensor*>(at::toDLPack(source)), {}, false);
+    at::Tensor written = at::fromDLPackVersioned(
+        reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack_versioned(read_only)));
+    written.fill_(9);
+    REQUIRE(read_only.to_vector<double>().front() == 9);
     return 0;
 }

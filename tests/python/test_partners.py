@@ -5,6 +5,7 @@ The table in docs/dlpack.md says the same; each "no" of it is a test here.
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -309,8 +310,15 @@ def test_drjit_both_ways():
     assert tack.from_dlpack(values).tolist() == [0, 1, 2, 3, 4, 5]
     assert tack.from_dlpack(drjit.zeros(TensorXf, (2, 3))).shape == (2, 3)
     array = tack.arange(6, dtype=tack.float32)
-    assert list(Float(array)) == [0, 1, 2, 3, 4, 5]
+    assert tack.from_dlpack(Float(array)).ptr == array.ptr
     assert TensorXf(array.reshape(2, 3)).shape == (2, 3)
+
+
+@pytest.mark.partner("drjit")
+def test_drjit_forgets_that_an_array_is_read_only():
+    from drjit.llvm import Float
+
+    assert tack.from_dlpack(Float(read_only_array())).writable
 
 
 @pytest.mark.partner("drjit")
@@ -451,3 +459,17 @@ def test_array_api_strict_cannot_have_a_copy_of_an_export():
 
     with pytest.raises(BufferError, match=r"Export a\.copy\(\)"):
         xp.from_dlpack(tack.zeros(2), copy=True)
+
+
+MODULES = {"PyTorch": "torch", "libtorch": "torch", "tvm-ffi": "tvm_ffi", "Dr.Jit": "drjit",
+           "array-api-strict": "array_api_strict"}  # fmt: skip
+
+
+def test_the_documentations_table_has_the_partners_that_are_tested():
+    page = (HERE.parents[1] / "docs" / "dlpack.md").read_text()
+    table = page.split("## Partners")[1].split("\n\n")[2]
+    rows = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    documented = {MODULES.get(name, name.lower()) for name in rows}
+    tests = "".join((HERE / f"test_{name}partners.py").read_text() for name in ("", "native_"))
+    tested = set(re.findall(r'^@pytest\.mark\.partner\("(\w+)"\)', tests, re.MULTILINE))
+    assert documented - {"numpy"} == tested
