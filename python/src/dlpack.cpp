@@ -39,14 +39,14 @@ template <class Managed>
 void destroy_capsule(PyObject* capsule) {
     if (!PyCapsule_IsValid(capsule, Capsule<Managed>::name)) return;  // a consumer owns the tensor
     auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
-    tensor->deleter(tensor);
+    if (tensor->deleter) tensor->deleter(tensor);
 }
 
 template <class Managed>
 PyObject* new_capsule(Managed* tensor) {
     PyObject* capsule = PyCapsule_New(tensor, Capsule<Managed>::name, destroy_capsule<Managed>);
     if (!capsule) {
-        tensor->deleter(tensor);
+        if (tensor->deleter) tensor->deleter(tensor);
         throw nb::python_error();
     }
     return capsule;
@@ -137,17 +137,19 @@ bool buffer_is_read_only(PyObject* source) {
 
 nb::object request_capsule(PyObject* source) {
     if (PyCapsule_CheckExact(source)) return nb::borrow(source);
-    const bool is_torch = array_kind(source).is_torch;
-    if (is_torch) require_plain_torch_tensor(source);
+    const ArrayKind kind = array_kind(source);
+    if (kind.is_torch) require_plain_torch_tensor(source);
     PyObject* arguments[] = {source, highest_version};
     PyObject* capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, max_version_keyword);
     if (capsule) return nb::steal(capsule);
-    if (is_torch && !PyErr_ExceptionMatches(PyExc_TypeError)) throw_export_error(source, true);
+    if (kind.is_torch && !PyErr_ExceptionMatches(PyExc_TypeError)) throw_export_error(source, true);
     nb::python_error first;
-    if (first.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method))
+    if (first.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method)) {
+        if (kind.api) return nb::steal(new_capsule(export_exchange(source, kind)));
         throw Error(ErrorKind::type, "from_dlpack: " + class_name(source) +
                                          " has no __dlpack__ method and is no capsule. Use "
                                          "tack.array() for a copy of what NumPy reads");
+    }
     if (!first.matches(PyExc_TypeError)) throw first;
     // The producer predates DLPack 1.0, whose keyword it does not know.
     capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, nullptr);

@@ -1,8 +1,10 @@
 #include "view.hpp"
 
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
+#include "exchange.hpp"
 #include "managed_tensor.hpp"
 
 namespace tack::python {
@@ -65,6 +67,9 @@ void require_native_order(char order, std::int64_t itemsize, const std::string& 
 }
 
 dlpack::DataType element_type(std::uint8_t code, std::int64_t itemsize) {
+    if (itemsize < 1 || itemsize > 16)
+        throw Error(ErrorKind::type, "asarray: elements of " + std::to_string(itemsize) +
+                                         " bytes are no numbers. Pass bool, integers or floats");
     return {code, static_cast<std::uint8_t>(itemsize * 8), 1};
 }
 
@@ -105,12 +110,6 @@ dlpack::DataType type_of_typestr(nb::handle object, const std::string& text,
     refuse_elements(text, "are no numbers. Pass bool, integers or floats");
 }
 
-std::vector<std::int64_t> integers(nb::handle sequence) {
-    std::vector<std::int64_t> values;
-    for (const nb::handle value : sequence) values.push_back(nb::cast<std::int64_t>(value));
-    return values;
-}
-
 bool has_attribute(PyObject* object, const char* name) {
     return PyObject_HasAttrString(object, name) != 0;
 }
@@ -134,7 +133,7 @@ Protocol protocol_of(PyObject* object) {
     if (PyCapsule_CheckExact(object)) return Protocol::capsule;
     // A type has what its objects have.
     if (PyType_Check(object) || is_numpy_scalar(object)) return Protocol::none;
-    if (has_attribute(object, "__dlpack__")) return Protocol::dlpack;
+    if (array_kind(object).api || has_attribute(object, "__dlpack__")) return Protocol::dlpack;
     return protocol_after_dlpack(object);
 }
 
@@ -150,22 +149,26 @@ dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object) {
         throw Error(ErrorKind::type,
                     "asarray: the __array_interface__ of a " + class_name(object) +
                         " has a mask, which arrays do not. Fill what is masked, or pass the data");
-    const auto text = nb::cast<std::string>(nb::object(interface["typestr"]));
-    const std::int64_t itemsize = text.size() < 3 ? 0 : std::strtoll(text.c_str() + 2, nullptr, 10);
-    if (itemsize <= 0) refuse_elements(text, "have no size. Pass bool, integers or floats");
+    const auto text = nb::cast<std::string>(nb::str(nb::object(interface["typestr"])));
+    if (text.size() < 3) refuse_elements(text, "are no numbers. Pass bool, integers or floats");
+    const std::int64_t itemsize = std::strtoll(text.c_str() + 2, nullptr, 10);
+    const Shape shape = to_shape(interface["shape"], "asarray");
+    const nb::object given = interface.attr("get")("strides");
+    const Shape strides = given.is_none() ? Shape() : to_shape(given, "asarray");
+    if (!given.is_none() && strides.ndim() != shape.ndim())
+        throw Error(ErrorKind::value, "asarray: the __array_interface__ of a " +
+                                          class_name(object) + " has strides " +
+                                          strides.to_string() + " for the shape " +
+                                          shape.to_string() + ". Give one for each extent");
 
     auto described = std::make_unique<Described>();
     // The dict too, since the address may be of something that only it holds.
     described->owner = nb::make_tuple(nb::handle(object), interface);
-    described->shape = integers(interface["shape"]);
-    const nb::object given = interface.attr("get")("strides");
-    const std::vector<std::int64_t> strides =
-        given.is_none() ? std::vector<std::int64_t>() : integers(given);
-    const bool has_strides = strides.size() == described->shape.size() && !given.is_none();
+    described->shape.assign(shape.begin(), shape.end());
     described->set_memory(to_address(nb::object(data[0]), "asarray"),
                           type_of_typestr(object, text, itemsize),
                           nb::cast<bool>(nb::bool_(nb::object(data[1]))));
-    described->set_layout(has_strides ? strides.data() : nullptr, itemsize);
+    described->set_layout(given.is_none() ? nullptr : strides.data(), itemsize);
     return &described.release()->managed;
 }
 

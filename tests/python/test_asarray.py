@@ -173,6 +173,25 @@ def test_an_interface_without_an_address_uses_the_buffer():
         tack.asarray(Interface(np.arange(3), data=None), copy=False)
 
 
+@pytest.mark.parametrize(
+    ("changes", "error", "text"),
+    [
+        (dict(typestr="<i33"), TypeError, "33 bytes"),
+        (dict(typestr="<c32"), TypeError, "32 bytes"),
+        (dict(typestr="<i0"), TypeError, "0 bytes"),
+        (dict(typestr="i"), TypeError, "'i' are no numbers"),
+        (dict(typestr=None), TypeError, "'None' are no numbers"),
+        (dict(shape="ab"), TypeError, "shape must be"),
+        (dict(shape=(3, 1), strides=(8,)), ValueError, r"strides \(8,\) for the shape \(3, 1\)"),
+        (dict(strides=(1.5,)), TypeError, "must be an int"),
+        (dict(data=("here", False)), TypeError, "ptr must be an int"),
+    ],
+)
+def test_a_malformed_interface_says_what_is_wrong(changes, error, text):
+    with pytest.raises(error, match=f"^asarray: .*{text}"):
+        tack.asarray(Interface(np.arange(3), **changes), copy=False)
+
+
 # a NumPy scalar's array interface names memory that is gone when one looks
 def test_a_numpy_scalar_is_copied():
     assert tack.asarray(np.float32(1.5)).item() == 1.5

@@ -257,6 +257,24 @@ def test_a_slot_that_fails_without_an_error_is_a_runtime_error():
         tack.from_dlpack(make_type(status=-1)())
 
 
+def test_a_type_with_an_api_alone_is_shared_copied_and_explained():
+    class Alone:
+        """No __dlpack__, and another class's managed tensor."""
+
+        def __init__(self, **tensor):
+            self.producer = Producer(**tensor)
+            self.managed = self.producer.managed
+
+    kind = make_type()  # whose API it is
+    setattr(Alone, ATTRIBUTE, getattr(kind, ATTRIBUTE))
+    assert tack.asarray(Alone(), copy=False).tolist() == list(range(8))
+    strided = Alone(shape=(4,), strides=(2,))
+    assert tack.from_dlpack(strided, copy=True).tolist() == [0, 2, 4, 6]
+    assert strided.producer.deleted == 1
+    assert tack.asarray(strided).tolist() == [0, 2, 4, 6]
+    assert tack.explain(Alone()).protocol == "DLPack C exchange API"
+
+
 # a derived class may mean something else by its memory, and the slot takes the exact type only
 def test_a_derived_class_is_asked_for_a_capsule():
     base = make_type()
