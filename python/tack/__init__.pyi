@@ -1,13 +1,20 @@
 import builtins
 from types import EllipsisType
-from typing import Any, ClassVar, Protocol, SupportsFloat, SupportsIndex, TypeAlias, overload
+from typing import (
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
 
 from tack import interop as interop
-from tack._explain import Explanation as Explanation
-from tack._explain import explain as explain
 from tack.kernel import atomic_add as atomic_add
 from tack.kernel import atomic_max as atomic_max
 from tack.kernel import atomic_min as atomic_min
@@ -105,6 +112,22 @@ float64: DType
 
 class NonContiguousError(ValueError, BufferError): ...
 class CompileError(TypeError): ...
+
+class Explanation(NamedTuple):
+    type: str
+    protocol: str | None
+    device: str | None
+    dtype: str | None
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    writable: builtins.bool | None
+    shared: builtins.bool
+    copyable: builtins.bool
+    reason: str
+    @property
+    def layout(self) -> str | None: ...
+    @property
+    def advice(self) -> str: ...
 
 class Device:
     @property
@@ -255,6 +278,7 @@ def asarray(
     device: _DeviceLike | None = None,
     copy: builtins.bool | None = None,
 ) -> Array: ...
+def explain(x: object, /) -> Explanation: ...
 def from_dlpack(
     source: _SupportsDLPack | Any,
     /,

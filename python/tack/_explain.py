@@ -1,15 +1,14 @@
 """tack.explain: how an object would become an array, in words."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
+from collections import namedtuple
 
 from tack._core import _explain
 
+# A dataclass would load as much at `import tack` as all the rest.
+_FIELDS = "type protocol device dtype shape strides writable shared copyable reason"
 
-@dataclass(frozen=True)
-class Explanation:
+
+class Explanation(namedtuple("Explanation", _FIELDS)):
     """How tack.asarray takes an object in; str() of it is a text to read.
 
     What the object does not say is None. device is DLPack's name and number of it, shape and
@@ -18,20 +17,11 @@ class Explanation:
     a copy instead.
     """
 
-    type: str
-    protocol: str | None
-    device: str | None
-    dtype: str | None
-    shape: tuple[int, ...] | None
-    strides: tuple[int, ...] | None
-    writable: bool | None
-    shared: bool
-    copyable: bool
-    reason: str
+    __slots__ = ()
 
     @property
-    def layout(self) -> str | None:
-        """ "C-contiguous", or the strides in words."""
+    def layout(self):
+        """C-contiguous, or the strides in words."""
         if self.shape is None:
             return None
         expected = 1
@@ -42,7 +32,7 @@ class Explanation:
         return "C-contiguous"
 
     @property
-    def advice(self) -> str:
+    def advice(self):
         """What to call."""
         if not self.shared:
             if self.copyable:
@@ -52,7 +42,7 @@ class Explanation:
             return "tack.asarray(x), or x as a kernel's argument, uses its memory"
         return "read it in place; to write, take a copy: tack.asarray(x, copy=True)"
 
-    def __str__(self) -> str:
+    def __str__(self):
         access = {True: "writable", False: "read-only", None: None}[self.writable]
         lines = {
             "protocol": self.protocol,
@@ -68,7 +58,7 @@ class Explanation:
         return "\n".join([self.type, *facts])
 
 
-def explain(x: Any, /) -> Explanation:
+def explain(x, /):
     """How tack.asarray would take x in, by which protocol, shared or not and why.
 
     Nothing is taken: a capsule stays usable. print() shows the text.

@@ -187,7 +187,9 @@ class Exchange(RuleBasedStateMachine):
         self.deleters_run_once_and_with_the_last_user()
 
 
-Exchange.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Exchange.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=40, deadline=None, database=None
+)
 TestExchange = Exchange.TestCase
 
 
