@@ -1,8 +1,11 @@
 """What the rows in this process work on: the same kernels in each library, and their arrays."""
 
+import ctypes
 import math
 
 import numpy as np
+from measure import c_library
+
 import tack
 
 LARGE = 1 << 24
@@ -72,8 +75,19 @@ def torch_saxpy(count):
     return {**names(torch.add, map(torch.from_numpy, inputs(count))), "a": 2.0}
 
 
+def openmp_saxpy(count):
+    library = c_library("streaming.c", "-march=native", "-fopenmp")
+    # The library's streaming stores need aligned memory, which Tack's arrays have.
+    arrays = [tack.array(values) for values in inputs(count)]
+    addresses = [ctypes.c_void_p(array.ptr) for array in arrays]
+    arguments = (ctypes.c_long(count), ctypes.c_float(2.0), *addresses)
+    return {"f": library.saxpy, "arguments": arguments, "arrays": arrays}
+
+
 def warp_saxpy(count):
     import warp as wp
+
+    wp.config.log_level = wp.LOG_ERROR
 
     @wp.kernel
     def saxpy(

@@ -1,9 +1,11 @@
 """The ways to measure a figure. Each is prepared once and then sampled in turn with its peers.
 
-A way has `prepare()`, which raises ImportError where the library is missing; `sample()`, a figure in
-seconds or bytes; and `rounds` and `budget`, the most samples and the seconds after which five do.
+A way has `prepare()`, which raises ImportError where the library is missing; `sample()`, which
+returns seconds or bytes; and `rounds` and `budget`: the most samples, and the seconds after which
+five are enough.
 """
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -14,6 +16,11 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 HERE = Path(__file__).resolve().parent
+
+
+def caches_in(folder):
+    """The environment variables with which Tack and its peers keep compiled code in a folder."""
+    return {name: folder for name in ("TACK_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH")}
 
 
 class Timed:
@@ -42,6 +49,29 @@ class Timed:
         return self._timer.timeit(self._number) / self._number
 
 
+class TimedOnNew:
+    """A call timed on arguments made for it and used once: the seconds of one call, of a hundred.
+
+    setup: a function without arguments that returns the function to call and one that makes its
+    argument.
+    """
+
+    rounds, budget = 200, 1.5
+
+    def __init__(self, setup):
+        self._setup = setup
+
+    def prepare(self):
+        self._function, self._make = self._setup()
+
+    def sample(self):
+        function, made = self._function, [self._make() for _ in range(100)]
+        start = perf_counter()
+        for argument in made:
+            function(argument)
+        return (perf_counter() - start) / len(made)
+
+
 class Fresh:
     """A figure that a script in fresh/ prints, in a process of its own for each sample.
 
@@ -51,7 +81,7 @@ class Fresh:
     """
 
     budget = 20.0
-    _outputs: dict = {}
+    _series: dict = {}  # command and cache -> the folder for compiled code, outputs so far
 
     def __init__(self, script, *arguments, figure, cache="empty", rounds=15):
         self._command = [sys.executable, str(HERE / "fresh" / f"{script}.py"), *arguments]
@@ -59,24 +89,23 @@ class Fresh:
         self._taken = 0
 
     def prepare(self):
-        self._known = self._outputs.setdefault((*self._command, self._cache), [])
-        self._folder = tempfile.TemporaryDirectory(prefix="tack-bench-")
-        if not self._known:
-            self._run()
+        key = (*self._command, self._cache)
+        if key not in self._series:
+            self._series[key] = tempfile.TemporaryDirectory(prefix="tack-bench-"), []
+            self._run(self._series[key][0].name)
+        self._folder, self._outputs = self._series[key]
 
     def sample(self):
-        if self._taken == len(self._known):
-            self._known.append(self._run())
+        if self._taken == len(self._outputs):
+            self._outputs.append(self._run(self._folder.name))
         self._taken += 1
-        return self._known[self._taken - 1][self._figure]
+        return self._outputs[self._taken - 1][self._figure]
 
-    def _run(self):
-        folder = self._folder.name
+    def _run(self, folder):
         if self._cache == "empty":
             shutil.rmtree(folder)
             os.mkdir(folder, 0o700)
-        caches = {name: folder for name in ("TACK_CACHE_DIR", "NUMBA_CACHE_DIR", "WARP_CACHE_PATH")}
-        environment = {**os.environ, **caches}
+        environment = {**os.environ, **caches_in(folder)}
         # An installed package has its bytecode.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         done = subprocess.run(self._command, env=environment, capture_output=True, text=True)
@@ -86,6 +115,15 @@ class Fresh:
             raise (ImportError if missing else RuntimeError)(problem)
         lines = [line.split() for line in done.stdout.splitlines()]
         return {words[1]: float(words[2]) for words in lines if words[:1] == ["figure"]}
+
+
+def c_library(source, *options):
+    """The shared library of a C file in native/."""
+    with tempfile.TemporaryDirectory(prefix="tack-bench-") as folder:
+        path = Path(folder) / "library.so"
+        command = ["gcc", "-O3", "-shared", "-fPIC", HERE / "native" / source, "-o", path, *options]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(path)
 
 
 class FileSize:
@@ -114,35 +152,29 @@ class FileSize:
 
 
 def best_of_each(ways):
-    """The smallest figure of each way, sampled in turn; None for one whose library is missing.
+    """The smallest figure of each way, sampled in turn.
 
-    Any other failure of a way is its value in the list, an Exception.
+    One whose library is missing gives None, one that fails otherwise its Exception.
     """
-    best = [None] * len(ways)
-    left = set()
-    for index, way in enumerate(ways):
-        try:
-            way.prepare()
-            left.add(index)
-        except ImportError:
-            pass
-        except Exception as problem:
-            best[index] = problem
+    best: list = [None] * len(ways)
     spent = [0.0] * len(ways)
     turn = 0
+    left = list(range(len(ways)))
     while left:
-        for index in sorted(left):
-            start = perf_counter()
+        for index in tuple(left):
+            way, start = ways[index], perf_counter()
             try:
-                figure = ways[index].sample()
+                if turn == 0:
+                    way.prepare()
+                    start = perf_counter()
+                figure = way.sample()
             except Exception as problem:
-                best[index] = problem
-                left.discard(index)
+                best[index] = None if isinstance(problem, ImportError) else problem
+                left.remove(index)
                 continue
+            best[index] = figure if turn == 0 else min(best[index], figure)
             spent[index] += perf_counter() - start
-            best[index] = figure if best[index] is None else min(best[index], figure)
-            way = ways[index]
-            if turn + 1 >= way.rounds or (turn + 1 >= 5 and spent[index] > way.budget):
-                left.discard(index)
+            if turn + 1 == way.rounds or (turn + 1 >= 5 and spent[index] > way.budget):
+                left.remove(index)
         turn += 1
     return best

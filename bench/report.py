@@ -3,25 +3,30 @@
 import datetime
 import os
 import platform
+import textwrap
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import tack
 from rows import TOPICS, UNITS, Row
 
+import tack
+
 CAUSES = Path(__file__).resolve().parent / "causes.md"
-PACKAGES = ("numpy", "torch", "numba", "warp-lang", "apache-tvm-ffi")
+PACKAGES = ("numpy", "torch", "numba", "warp-lang", "apache-tvm-ffi", "vtk")
 HEADINGS = ("row", "Tack", "peers, the best first", "ratio", "bar", "")
 
 
 def figure(value, unit):
-    return "-" if value is None else f"{value / UNITS[unit]:#.3g}".rstrip(".") + f" {unit}"
+    if value is None:
+        return "-"
+    scaled = value / UNITS[unit]
+    return f"{scaled:.{0 if scaled >= 100 else 1 if scaled >= 10 else 2}f} {unit}"
 
 
 @dataclass
 class Result:
-    """A row with what was measured, in seconds or bytes; peers: (library, figure), the best first."""
+    """A row and what was measured, in seconds or bytes. peers: (library, figure), best first."""
 
     row: Row
     own: float | None
@@ -79,9 +84,13 @@ def causes():
 def misses(results):
     """A paragraph for each missed bar: by how much, and the cause."""
     known = causes()
+    unknown = "No cause is written in bench/causes.md."
     return [
-        f"**{result.row.name}**: {result.missed:.2f} times the bar. "
-        + known.get(result.row.name, "No cause is written in bench/causes.md.")
+        textwrap.fill(
+            f"**{result.row.name}**: {result.missed:.2f} times the bar. "
+            + known.get(result.row.name, unknown),
+            width=100,
+        )
         for result in results
         if result.missed
     ]
@@ -120,9 +129,11 @@ def page(results, facts):
         "Tack and its peers take turns, and each figure is the best of its samples: up to 15 "
         "processes of their own for what happens once in a process (3 for the slow ones; one "
         "before them, which is not counted, brings the files into the page cache), else up to 50 "
-        "batches of about 5 ms in one process. `time.perf_counter_ns` is the clock, and resident "
-        "memory is that of `/proc/self/statm`; MB are 10^6 bytes. The ratio is to the best peer. A "
-        "dash stands where a library or a file is missing. Nothing fails on a missed bar.",
+        "batches of about 5 ms in one process, by `timeit`, whose loop adds a few nanoseconds. The "
+        "clock is `time.perf_counter_ns`, and resident memory is that of `/proc/self/statm`; MB "
+        "are 10^6 bytes. The ratio is to the best peer. A dash stands where a library or a file is "
+        "missing. Nothing fails on a missed bar. Figures of a loaded machine (see above) are too "
+        "high, most of all where compilers work.",
     ]
     for topic, title in TOPICS.items():
         chosen = [result for result in results if result.row.topic == topic]

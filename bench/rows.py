@@ -6,14 +6,18 @@ from functools import partial
 from pathlib import Path
 
 import kernels
+import vtk_arrays
+import workloads
+from measure import FileSize, Fresh, Timed, TimedOnNew
+
 import tack
-from measure import FileSize, Fresh, Timed
 
 ROOT = Path(__file__).resolve().parent.parent
 TOPICS = {
     1: "Compiler, import and memory",
     2: "Launches and kernels",
     3: "Exchange of arrays",
+    4: "Exchange of arrays with VTK",
 }
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "MB": 1e6}
 
@@ -52,17 +56,67 @@ numba_launch = partial(Fresh, "numba_launch", rounds=3)
 warp_launch = partial(Fresh, "warp_launch", rounds=3)
 
 
+def native(program, figure):
+    return Fresh("native", program, figure=figure, cache="filled", rounds=5)
+
+
+vtk_cpp = partial(native, "vtk_arrays")
+
+
 def call(function, count, statement="f(a, x, y, z)"):
     return Timed(partial(function, count), statement)
 
 
 LARGE = kernels.LARGE
 
+
+def vtk_rows(name, count):
+    return (
+        Row(
+            4,
+            f"array_to_vtk, {name}",
+            f"a Tack array of {name} float32 becomes a VTK array with a name; NumPy: numpy_to_vtk "
+            "with deep=0 and SetName",
+            "ns",
+            Timed(partial(vtk_arrays.tack_export, count), "export(x, name='x')"),
+            [
+                (
+                    "NumPy",
+                    Timed(
+                        partial(vtk_arrays.numpy_export, count), "export(x, deep=0).SetName('x')"
+                    ),
+                )
+            ],
+            times_peer=0.6,
+        ),
+        Row(
+            4,
+            f"vtk_to_array again, {name}",
+            f"a VTK array of {name} floats, imported before, becomes a Tack array; NumPy: "
+            "vtk_to_numpy",
+            "ns",
+            Timed(partial(vtk_arrays.tack_import, count), "take(x)"),
+            [("NumPy", Timed(partial(vtk_arrays.numpy_import, count), "take(x)"))],
+            times_peer=0.5,
+        ),
+        Row(
+            4,
+            f"first vtk_to_array, {name}",
+            f"the first import of a VTK array of {name} floats, which makes it safe to resize "
+            "afterwards; NumPy: vtk_to_numpy, after which it is not",
+            "ns",
+            TimedOnNew(partial(vtk_arrays.tack_first_import, count)),
+            [("NumPy", TimedOnNew(partial(vtk_arrays.numpy_first_import, count)))],
+            times_peer=3,
+        ),
+    )
+
+
 ROWS = (
     Row(
         1,
         "first compile",
-        "the first launch of saxpy over 16 elements in a process, from nothing to the result",
+        "the first launch of saxpy over 16 float32 in a process, nothing being compiled yet",
         "ms",
         tack_launch(figure="first"),
         [("Numba", numba_launch(figure="first")), ("Warp", warp_launch(figure="first"))],
@@ -80,7 +134,7 @@ ROWS = (
     Row(
         1,
         "from the disk cache",
-        "the first launch of saxpy in a process where another process has compiled it",
+        "the first launch of saxpy in a process when another has compiled it; decorated before",
         "ms",
         tack_launch(figure="first", cache="filled"),
         [
@@ -88,6 +142,13 @@ ROWS = (
             ("Warp", warp_launch(figure="first", cache="filled")),
         ],
         at_most=1,
+    ),
+    Row(
+        1,
+        "first @tack.kernel",
+        "decorating it, which imports the reader of Python's syntax once in a process",
+        "ms",
+        tack_launch(figure="decorating", cache="filled"),
     ),
     Row(
         1,
@@ -149,6 +210,15 @@ ROWS = (
     ),
     Row(
         2,
+        "launch, 16 Tack arrays",
+        "z = a + b over 16 float32 with 14 arrays more; the other: Tack with 3 arrays",
+        "ns",
+        Timed(workloads.tack_many, "f(*arrays)"),
+        [("3 arrays", call(kernels.tack_saxpy, 16))],
+        times_peer=3,
+    ),
+    Row(
+        2,
         "launch, 3 NumPy arrays",
         "the same kernel over NumPy arrays, as they are",
         "ns",
@@ -167,6 +237,14 @@ ROWS = (
     ),
     Row(
         2,
+        "launch from C++",
+        "a kernel written in C++, a number and 3 arrays of 16 float32",
+        "ns",
+        native("figures", "launch"),
+        at_most=50,
+    ),
+    Row(
+        2,
         "saxpy, 16.7 million",
         "z = a * x + y over 2^24 float32 on all cores",
         "ms",
@@ -176,7 +254,16 @@ ROWS = (
             ("torch", call(kernels.torch_saxpy, LARGE, "f(y, x, alpha=a, out=z)")),
             ("Warp", call(kernels.warp_saxpy, LARGE, "launch()")),
         ],
-        times_peer=1.25,
+        times_peer=1 / 1.25,
+    ),
+    Row(
+        2,
+        "saxpy beside OpenMP",
+        "the row above beside C by hand, with OpenMP and streaming stores",
+        "ms",
+        call(kernels.tack_saxpy, LARGE),
+        [("OpenMP", call(kernels.openmp_saxpy, LARGE, "f(*arguments)"))],
+        times_peer=1 / 0.95,
     ),
     Row(
         2,
@@ -188,7 +275,104 @@ ROWS = (
             ("torch", call(kernels.torch_sine, LARGE, "f(x, out=z)")),
             ("NumPy", call(kernels.numpy_sine, LARGE, "f(x, out=z)")),
         ],
-        times_peer=2,
+        times_peer=1 / 2,
+    ),
+    Row(
+        2,
+        "sin beside Dr.Jit",
+        "the same; Dr.Jit's result is within 14 ULP, Tack's within 4",
+        "ms",
+        call(kernels.tack_sine, LARGE, "f(x, z)"),
+        [("Dr.Jit", Timed(partial(workloads.drjit_math, "sin", LARGE), "run()"))],
+        times_peer=1 / 0.9,
+    ),
+    Row(
+        2,
+        "exp, 16.7 million",
+        "z = exp(x) over 2^24 float32 from 0 to 6 on all cores",
+        "ms",
+        call(workloads.tack_exponential, LARGE, "f(x, z)"),
+        [
+            ("torch", call(workloads.torch_exponential, LARGE, "f(x, out=z)")),
+            ("NumPy", call(workloads.numpy_exponential, LARGE, "f(x, out=z)")),
+        ],
+        times_peer=1 / 1.4,
+    ),
+    Row(
+        2,
+        "exp beside Dr.Jit",
+        "the same kernel",
+        "ms",
+        call(workloads.tack_exponential, LARGE, "f(x, z)"),
+        [("Dr.Jit", Timed(partial(workloads.drjit_math, "exp", LARGE), "run()"))],
+    ),
+    *(
+        Row(
+            2,
+            f"saxpy, {count:,}",
+            f"z = a * x + y over {count:,} float32; Numba serial and parallel",
+            "us",
+            call(kernels.tack_saxpy, count),
+            [
+                ("Numba serial", call(kernels.numba_serial_saxpy, count)),
+                ("Numba parallel", call(kernels.numba_parallel_saxpy, count)),
+            ],
+            times_peer=1,
+        )
+        for count in (1, 1_000, 10_000, 100_000, 1_000_000)
+    ),
+    Row(
+        2,
+        "5-point stencil",
+        "4096 x 4096 float32 on all cores",
+        "ms",
+        Timed(workloads.tack_stencil5, "f(x, y)"),
+        [("Numba", Timed(workloads.numba_stencil5, "f(x, y)"))],
+        times_peer=1 / 1.2,
+    ),
+    Row(
+        2,
+        "7-point stencil",
+        "256 x 256 x 256 float32 on all cores",
+        "ms",
+        Timed(workloads.tack_stencil7, "f(x, y)"),
+        [("Numba", Timed(workloads.numba_stencil7, "f(x, y)"))],
+        times_peer=1 / 1.2,
+    ),
+    Row(
+        2,
+        "Mandelbrot",
+        "1024 x 1024 points of up to 100 passes each, on all cores",
+        "ms",
+        Timed(workloads.tack_mandelbrot, "f(x)"),
+        [("Numba", Timed(workloads.numba_mandelbrot, "f(x)"))],
+        times_peer=1,
+    ),
+    Row(
+        2,
+        "histogram",
+        "2^24 int32 into 256 bins: Tack by atomic_add, Warp by its own, the others on one thread",
+        "ms",
+        Timed(workloads.tack_histogram, "f(x, y)"),
+        [
+            ("Numba", Timed(workloads.numba_histogram, "f(x, y)")),
+            ("Warp", Timed(workloads.warp_histogram, "launch()")),
+            ("NumPy", Timed(workloads.numpy_histogram, "f(x)")),
+            ("torch", Timed(workloads.torch_histogram, "f(x)")),
+        ],
+        times_peer=1,
+    ),
+    *(
+        Row(
+            2,
+            f"two Python threads, set_num_threads({threads})",
+            "from launch to launch of saxpy over 200,000; the other: one Python thread alone",
+            "us",
+            workloads.TwoThreads(200_000, 2, threads),
+            [("one thread", workloads.TwoThreads(200_000, 1, threads))],
+            times_peer=1 / 1.8 if threads == 1 else 1 / 0.95,
+        )
+        for threads in (1, 2)
     ),
     Row(
         3,
@@ -228,8 +412,8 @@ ROWS = (
     ),
     Row(
         3,
-        "__dlpack__",
-        "x.__dlpack__(max_version=(1, 0)) of a Tack and of a NumPy array",
+        "export to a capsule",
+        "`x.__dlpack__(max_version=(1, 0))` of a Tack and of a NumPy array",
         "ns",
         Timed(lambda: {"x": kernels.tack_array()}, "x.__dlpack__(max_version=(1, 0))"),
         [
@@ -243,7 +427,7 @@ ROWS = (
     Row(
         3,
         "reshape",
-        "x.reshape(4, 4) of a Tack and of a NumPy array",
+        "`x.reshape(4, 4)` of a Tack and of a NumPy array",
         "ns",
         Timed(lambda: {"x": kernels.tack_array()}, "x.reshape(4, 4)"),
         [("NumPy", Timed(lambda: {"x": kernels.numpy_array()}, "x.reshape(4, 4)"))],
@@ -256,5 +440,31 @@ ROWS = (
         "ns",
         Timed(lambda: {"x": kernels.tack_array()}, "x.numpy()"),
         at_most=200,
+    ),
+    *vtk_rows("10", 10),
+    *vtk_rows("10 million", 10_000_000),
+    Row(
+        4,
+        "C++: from_array",
+        "tack/vtk.hpp: a Tack array becomes a VTK array with a name",
+        "ns",
+        vtk_cpp(figure="export"),
+        at_most=300,
+    ),
+    Row(
+        4,
+        "C++: first to_array",
+        "the first import of a VTK array, which makes it safe to resize afterwards",
+        "ns",
+        vtk_cpp(figure="first"),
+        at_most=1000,
+    ),
+    Row(
+        4,
+        "C++: to_array again",
+        "the import of an array imported before",
+        "ns",
+        vtk_cpp(figure="again"),
+        at_most=100,
     ),
 )

@@ -4,12 +4,14 @@ It asserts nothing: a bar that is missed is said, with its cause in causes.md, a
 """
 
 import argparse
+import os
 import sys
+import tempfile
 from pathlib import Path
 from time import perf_counter
 
 import report
-from measure import best_of_each
+from measure import best_of_each, caches_in
 from rows import ROWS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
@@ -23,7 +25,8 @@ def parse():
     arguments = parser.parse_args()
     rows = [row for row in ROWS if not arguments.only or arguments.only in row.name]
     if not rows:
-        parser.error(f"no row has '{arguments.only}' in its name: {', '.join(r.name for r in ROWS)}")
+        names = ", ".join(row.name for row in ROWS)
+        parser.error(f"no row has '{arguments.only}' in its name: {names}")
     unknown = report.causes().keys() - {row.name for row in ROWS}
     if unknown:
         parser.error(f"causes.md explains rows that there are not: {', '.join(sorted(unknown))}")
@@ -47,11 +50,13 @@ def main():
     facts = report.machine()
     start = perf_counter()
     results = []
-    for number, row in enumerate(rows, 1):
-        print(f"[{number}/{len(rows)}] {row.name}", file=sys.stderr, flush=True)
-        results.append(measure(row))
+    with tempfile.TemporaryDirectory(prefix="tack-bench-") as folder:
+        os.environ.update(caches_in(folder))
+        for number, row in enumerate(rows, 1):
+            print(f"[{number}/{len(rows)}] {row.name}", file=sys.stderr, flush=True)
+            results.append(measure(row))
     print("\n".join(f"{name}: {fact}" for name, fact in facts))
-    print("", report.table(results), *report.misses(results), sep="\n")
+    print("", report.table(results), "", *report.misses(results), sep="\n")
     if arguments.write:
         PAGE.write_text(report.page(results, facts))
         print(f"\n{PAGE} is written.")

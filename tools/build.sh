@@ -17,8 +17,11 @@ compile() {
     step "Compiling ${folder#"$ROOT"/}" "compile-${folder##*/}" cmake --build "$folder" "$@"
 }
 
-python_arguments() {
-    echo "-DTACK_PYTHON=ON -DPython_EXECUTABLE=$1 -DCMAKE_INSTALL_LIBDIR=lib"
+# configure_python FOLDER PYTHON ARGUMENT...
+configure_python() {
+    local folder=$1 python=$2
+    shift 2
+    configure "$folder" -DTACK_PYTHON=ON -DPython_EXECUTABLE="$python" -DCMAKE_INSTALL_LIBDIR=lib "$@"
 }
 
 site_packages() {
@@ -53,17 +56,24 @@ install_package() {
     echo "$package $made_of" >build/installed
 }
 
+# Whether the C++ tests with VTK are among the others.
+vtk_argument() {
+    if [[ $(missing_packages vtk) ]]; then echo -DTACK_VTK=OFF; else echo -DTACK_VTK=ON; fi
+}
+
 build_package() {
-    local tests=OFF
+    local tests=-DTACK_TESTS=OFF
     # Once the tests are configured they stay so: going back and forth would cost a configuration.
-    if grep -q TACK_TESTS=ON build/dev-arguments 2>/dev/null; then tests=ON; fi
-    configure "$ROOT/build" $(python_arguments "$VENV/bin/python") -DTACK_TESTS=$tests
+    if grep -q TACK_TESTS=ON build/dev-arguments 2>/dev/null; then
+        tests="-DTACK_TESTS=ON $(vtk_argument)"
+    fi
+    configure_python "$ROOT/build" "$VENV/bin/python" $tests
     compile "$ROOT/build"
     install_package
 }
 
 build_all() {
-    configure "$ROOT/build" $(python_arguments "$VENV/bin/python") -DTACK_TESTS=ON
+    configure_python "$ROOT/build" "$VENV/bin/python" -DTACK_TESTS=ON $(vtk_argument)
     compile "$ROOT/build"
     install_package
 }

@@ -26,10 +26,13 @@ build libpolly-22-dev /usr/lib/llvm-22/lib/libPolly.a
 build lld-22 /usr/lib/llvm-22/bin/ld.lld
 build libzstd-dev /usr/lib/*/libzstd.a
 build zlib1g-dev /usr/lib/*/libz.a
+demo-vtk libegl1 /usr/lib/*/libEGL.so.1
+demo-vtk libgl1-mesa-dri /usr/lib/*/dri/swrast_dri.so
 test git /usr/bin/git
 test libgtest-dev /usr/include/gtest/gtest.h
 test clang-16 /usr/bin/clang++-16
 test libclang-rt-16-dev /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
+vtk libvtk9-dev /usr/include/vtk-*/vtkDataArray.h
 TABLE
 }
 

@@ -2,8 +2,8 @@
 
 announce_partners() {
     echo "Test partners, installed once into .venv: PyTorch 750 MB (the CPU build; several GB where" \
-        "pip offers only the one with CUDA), VTK 570 MB, NumPy, Matplotlib, ml_dtypes, tvm-ffi and" \
-        "the test tools 400 MB."
+        "pip offers only the one with CUDA), VTK and PyVista 590 MB, NumPy, Matplotlib, ml_dtypes," \
+        "tvm-ffi and the test tools 400 MB. And from Debian a software OpenGL for VTK, 214 MB."
     if [[ $1 == all ]]; then
         echo "With --all also: JAX with SciPy 520 MB, Warp 390 MB, Numba 210 MB, dpnp with Intel's" \
             "runtimes 900 MB, pyarrow 170 MB, MLX, Open MPI, Dr.Jit and array-api-strict 100 MB."
@@ -62,7 +62,7 @@ test_other_python() {
         echo "$stamp" >"$folder/requirements"
     fi
     python=$folder/venv/bin/python
-    configure "$folder" $(python_arguments "$python") -DTACK_INSTALLED="$ROOT/build/prefix"
+    configure_python "$folder" "$python" -DTACK_INSTALLED="$ROOT/build/prefix"
     compile "$folder"
     step "Installing for Python $version" "install-$version" \
         reinstall_package "$(site_packages "$python")/tack" "$folder"
@@ -89,11 +89,20 @@ run_ctest() {
     return $status
 }
 
+report_vtk() {
+    [[ -z $(missing_packages vtk) ]] ||
+        echo "C++ tests with VTK: skipped, its headers are not installed" \
+            "(./dev test --vtk installs them, 1.7 GB)."
+}
+
 run_sanitized() {
     local name=$1
     shift
+    # An allocation that is too large is for the library to report.
+    export ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1
     install_packages build test
-    configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@"
+    configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_CXX_FLAGS_DEBUG=-O1 "$@"
     compile "$ROOT/build/$name"
     run_ctest "$ROOT/build/$name"
 }
@@ -105,6 +114,7 @@ run_test() {
             --all) all=1 ;;
             --asan | --tsan) sanitizer=${1#--} ;;
             --exhaustive) export TACK_EXHAUSTIVE=1 ;;
+            --vtk) install_packages vtk ;;
             --) shift && break ;;
             *) fail "dev test: unknown option '$1'. ./dev help lists them; pytest's come after --." ;;
         esac
@@ -112,9 +122,12 @@ run_test() {
     done
     export TACK_CACHE_DIR=$ROOT/build/cache/test-kernels
     case $sanitizer in
-        asan) run_sanitized asan -DTACK_SANITIZE=address,undefined ;;
-        # The system's pthreadpool is not instrumented, so its hand-over would look like a race.
-        tsan) run_sanitized tsan -DTACK_SANITIZE=thread -DTACK_PTHREADPOOL=OFF ;;
+        asan)
+            report_vtk
+            run_sanitized asan -DTACK_SANITIZE=address,undefined $(vtk_argument)
+            ;;
+        # Without VTK, which is not instrumented.
+        tsan) run_sanitized tsan -DTACK_SANITIZE=thread ;;
         *) run_whole "${all:-}" "$@" ;;
     esac
 }
@@ -124,11 +137,12 @@ run_whole() {
     local all=$1
     shift
 
-    local purposes=(build test)
+    local purposes=(build demo-vtk test)
     if [[ $all ]]; then purposes+=(partners); fi
     if [[ ! -e $VENV/tack-${purposes[-1]} ]]; then announce_partners "${all:+all}"; fi
     set_up "${purposes[@]}"
     build_all
+    report_vtk
 
     if [[ ${1:-} == --gtest* ]]; then exec build/src/tack_tests "$@"; fi
     local pytest=("$VENV/bin/python" -m pytest)

@@ -1,13 +1,17 @@
-"""Tack: the first launch in a process, and the first launches of four kernels after it."""
+"""Tack: the first kernel in a process, and the first launches of four kernels after it."""
 
-import tack
 from probe import report, resident_bytes, seconds
 
+import tack
 
-@tack.kernel
+
 def saxpy(a, x, y, z):
     for i in range(z.size):
         z[i] = a * x[i] + y[i]
+
+
+made = []
+decorating = seconds(lambda: made.append(tack.kernel(saxpy)))
 
 
 @tack.kernel
@@ -36,8 +40,8 @@ def blend(a, x, y, z):
 
 arguments = (2.0, tack.ones(16), tack.ones(16), tack.zeros(16))
 before = resident_bytes()
-first = seconds(lambda: saxpy(*arguments))
+first = seconds(lambda: made[0](*arguments))
 resident = resident_bytes() - before
 others = (difference, product, offset, blend)
 later = sum(seconds(lambda kernel=kernel: kernel(*arguments)) for kernel in others) / len(others)
-report(first=first, resident=resident, later=later)
+report(decorating=decorating, first=first, resident=resident, later=later)

@@ -8,9 +8,7 @@ wp.init()
 
 # A module of its own each: Warp compiles a module's kernels together.
 @wp.kernel(module="unique")
-def saxpy(
-    a: float, x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float)
-):
+def saxpy(a: float, x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float)):
     i = wp.tid()
     z[i] = a * x[i] + y[i]
 

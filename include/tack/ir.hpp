@@ -16,7 +16,7 @@ namespace tack::ir {
 
 struct Program;
 
-enum class Unary : std::uint8_t { negative, positive, invert, logical_not, absolute };
+enum class Unary : std::uint8_t { negative, positive, invert, logical_not, absolute, round };
 
 /// Python's operators and NumPy's functions of these names.
 enum class Binary : std::uint8_t {
@@ -100,8 +100,10 @@ public:
     Value use(Local local);
     Value use(Parameter parameter);  // a scalar, or an array as a function's argument
     Value load(Parameter array, std::span<const Value> indices);
-    Value extent(Parameter array, int axis);  // weak; negative axes count from the end
-    Value size(Parameter array);              // weak
+    /// Weak. Negative axes count from the end. ndim: where given, the array must have as many.
+    Value extent(Parameter array, int axis, int ndim = -1);
+    Value size(Parameter array);  // weak
+    Value ndim(Parameter array);  // weak
     Value unary(Unary op, Value operand);
     Value binary(Binary op, Value left, Value right);
     Value compare(Compare op, Value left, Value right);
@@ -112,10 +114,17 @@ public:
     Value math(Math function, std::span<const Value> operands);
     Value call(Function function, std::span<const Value> arguments);
     Value atomic(Atomic op, Parameter array, std::span<const Value> indices, Value value);
+    /// The first value in the type that all of them have together; the others are not evaluated.
+    Value common(std::span<const Value> values);
+    /// Philox4x32-10 of a seed and one index or more: float32 or float64 in [0, 1).
+    Value random(DType dtype, std::span<const Value> seed_and_indices);
 
     // statements
     Local local(std::string name);  // a new variable, without a type until it is assigned
     void assign(Local target, Value value);
+    /// Evaluates a value here, into a variable that has its type and is not assigned again. Where
+    /// it is used once, by the statement that follows, the value stands there in the program.
+    Local temporary(Value value);
     void store(Parameter array, std::span<const Value> indices, Value value);
     void evaluate(Value value);  // for its effect
     /// One range per axis, outermost first; iterations are unordered. Top level only.
@@ -128,6 +137,9 @@ public:
     void break_loop();
     void continue_loop();
     void return_value(Value value);
+    void return_values(std::span<const Value> values);
+    /// Assigns the values that a call() returns together.
+    void unpack(std::span<const Local> targets, Value call);
     void return_nothing();
 
     /// The finished program. The builder is empty afterwards.

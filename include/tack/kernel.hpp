@@ -8,7 +8,8 @@
 ///     saxpy(2.0f, x, y);
 ///
 /// Numbers in it are weak, as in docs/kernels.md: 2.0 * x[i] has x's dtype. C++'s own `if`, loops
-/// and && act while the kernel is built; if_, for_, while_ and select act in the kernel.
+/// and && act while the kernel is built; if_, for_, while_ and select act in the kernel. A C++
+/// function that is called meanwhile is a device function: what it does becomes part of the kernel.
 #pragma once
 
 #include <array>
@@ -43,7 +44,9 @@ public:
     Expr(std::int64_t value);
     Expr(float value) : Expr(static_cast<double>(value)) {}
     Expr(double value);
-    explicit Expr(ir::Value computed) : kind_(Kind::kept), local_(detail::keep(computed)) {}
+    explicit Expr(ir::Value computed) : Expr(detail::keep(computed)) {}
+    /// A variable that is not assigned again.
+    explicit Expr(ir::Local kept) : kind_(Kind::kept), local_(kept) {}
 
     /// For the functions below: a node of the program to use once.
     ir::Value value() const;
@@ -86,6 +89,11 @@ public:
         b.assign(local_, b.cast(dtype_of<T>, value.value()));
         return *this;
     }
+    template <class V>
+        requires(std::is_convertible_v<const V&, Expr> && !std::is_same_v<V, Var>)
+    Var& operator=(const V& value) {
+        return *this = static_cast<Expr>(value);
+    }
     Var& operator=(const Var& other) { return *this = static_cast<Expr>(other); }
     operator Expr() const { return Expr(detail::tracer("Var").use(local_)); }
 
@@ -100,6 +108,7 @@ public:
     static constexpr DType dtype = dtype_of<T>;
     explicit ArrayParameter(ir::Parameter parameter) : parameter_(parameter) {}
     Expr size() const { return Expr(detail::tracer("size").size(parameter_)); }
+    Expr ndim() const { return Expr(detail::tracer("ndim").ndim(parameter_)); }
     Expr shape(int axis) const { return Expr(detail::tracer("shape").extent(parameter_, axis)); }
     ir::Parameter parameter() const { return parameter_; }
 
@@ -221,9 +230,11 @@ TACK_UNARY(operator-, ir::Unary::negative)
 TACK_UNARY(operator~, ir::Unary::invert)
 TACK_UNARY(operator!, ir::Unary::logical_not)
 TACK_UNARY(abs, ir::Unary::absolute)
+/// To the nearest integer, half to even, in the operand's dtype.
+TACK_UNARY(round, ir::Unary::round)
 #undef TACK_UNARY
 
-/// Both sides are evaluated; guard an access with if_ instead.
+/// Both sides may be evaluated; guard an access with if_ instead.
 inline Expr operator&&(const Expr& a, const Expr& b) {
     return Expr(detail::tracer("&&").logical_and(a.value(), b.value()));
 }
@@ -283,6 +294,17 @@ Expr atomic_max(const Element<Rank>& element, const Expr& value) {
     return Expr(element.atomic(ir::Atomic::maximum, value));
 }
 
+/// A number in [0, 1), float or double, that depends on the seed and the indices (integers, one or
+/// more) alone. Philox4x32-10: the seed is the key and two indices the counter of a block, low
+/// words first; a missing second one is 0. Of more, each further pair is the counter of a block
+/// whose key is the first 64 bits of the one before.
+template <class T = float, class... I>
+Expr random(const Expr& seed, const Expr& index, const I&... more) {
+    const std::array<ir::Value, 2 + sizeof...(I)> values{seed.value(), index.value(),
+                                                         static_cast<Expr>(more).value()...};
+    return Expr(detail::tracer("random").random(dtype_of<T>, values));
+}
+
 // loops and branches
 
 /// start, start + step, ... before stop. From one number: 0 to it.
@@ -307,33 +329,38 @@ template <class F>
 void parallel(const Range& range, F&& body) {
     std::array<ir::Local, 1> v{};
     detail::begin_parallel({range}, v.data());
-    ir::Builder& b = detail::tracer("parallel");
-    body(Index(b.use(v[0])));
-    b.end();
+    body(Index(v[0]));
+    detail::tracer("parallel").end();
 }
 template <class F>
 void parallel(const Range& outer, const Range& inner, F&& body) {
     std::array<ir::Local, 2> v{};
     detail::begin_parallel({outer, inner}, v.data());
-    ir::Builder& b = detail::tracer("parallel");
-    body(Index(b.use(v[0])), Index(b.use(v[1])));
-    b.end();
+    body(Index(v[0]), Index(v[1]));
+    detail::tracer("parallel").end();
 }
 template <class F>
 void parallel(const Range& outer, const Range& middle, const Range& inner, F&& body) {
     std::array<ir::Local, 3> v{};
     detail::begin_parallel({outer, middle, inner}, v.data());
-    ir::Builder& b = detail::tracer("parallel");
-    body(Index(b.use(v[0])), Index(b.use(v[1])), Index(b.use(v[2])));
-    b.end();
+    body(Index(v[0]), Index(v[1]), Index(v[2]));
+    detail::tracer("parallel").end();
 }
 /// A serial loop inside an iteration.
 template <class F>
 void for_(const Range& range, F&& body) {
     const ir::Local variable = detail::begin_for(range);
-    ir::Builder& b = detail::tracer("for_");
-    body(Index(b.use(variable)));
-    b.end();
+    body(Index(variable));
+    detail::tracer("for_").end();
+}
+/// Nested serial loops, the first range outermost.
+template <class F>
+void for_(const Range& outer, const Range& inner, F&& body) {
+    for_(outer, [&](Index i) { for_(inner, [&](Index j) { body(i, j); }); });
+}
+template <class F>
+void for_(const Range& outer, const Range& middle, const Range& inner, F&& body) {
+    for_(outer, middle, [&](Index i, Index j) { for_(inner, [&](Index k) { body(i, j, k); }); });
 }
 /// while_([&] { return x < 4; }, [&] { ... }): the condition is evaluated before each pass.
 template <class C, class F>

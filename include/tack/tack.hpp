@@ -11,3 +11,4 @@
 #include "tack/half.hpp"
 #include "tack/kernel.hpp"
 #include "tack/shape.hpp"
+#include "tack/vector.hpp"

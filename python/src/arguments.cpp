@@ -25,6 +25,10 @@ bool is_numpy_scalar(PyObject* object) {
         throw;
     } catch (const Error& error) {
         throw Error(error.kind(), prefix + error.what());
+    } catch (nb::python_error& error) {
+        // How a producer says that DLPack cannot describe its memory.
+        if (!error.matches(PyExc_BufferError)) throw;
+        throw Error(ErrorKind::buffer, prefix + nb::cast<std::string>(nb::str(error.value())));
     }
 }
 
@@ -36,6 +40,8 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
     if (count > inline_capacity) {
         more_.resize(count);
         data_ = more_.data();
+        more_views_.resize(count);
+        views_ = more_views_.data();
     }
     for (std::size_t k = 0; k < count; ++k) {
         PyObject* object = objects[k];
@@ -43,22 +49,24 @@ Arguments::Arguments(const char* kernel, PyObject* names, PyObject* const* objec
             data_[k] = kernel::Argument(*array);
         } else if (PyFloat_CheckExact(object)) {
             data_[k] = kernel::Argument::weak(PyFloat_AS_DOUBLE(object));
-        } else {
+        } else if (PyLong_CheckExact(object) || !borrow(object, data_[k], views_[k])) {
             try {
-                data_[k] = convert(object);
-            } catch (const Error&) {
+                data_[k] = convert(object, views_[k]);
+            } catch (...) {
                 rethrow_for(kernel, PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)));
             }
         }
     }
 }
 
-kernel::Argument Arguments::convert(PyObject* object) {
+kernel::Argument Arguments::convert(PyObject* object, kernel::HostView& view) {
     if (PyBool_Check(object)) {
         const bool value = object == Py_True;
         return kernel::Argument::scalar(DType::bool_, &value);
     }
     if (PyLong_Check(object)) return convert_integer(object);
+    kernel::Argument borrowed;
+    if (learn_type(Py_TYPE(object)) && borrow(object, borrowed, view)) return borrowed;
     if (is_numpy_scalar(object)) return numpy_scalar(object);
     if (PyFloat_Check(object)) return kernel::Argument::weak(PyFloat_AS_DOUBLE(object));
     return convert_other(object);
@@ -70,7 +78,7 @@ kernel::Argument Arguments::convert_integer(PyObject* object) {
     if (!overflow) return kernel::Argument::weak(static_cast<std::int64_t>(value));
     if (overflow > 0) {
         const unsigned long long large = PyLong_AsUnsignedLongLong(object);
-        if (!PyErr_Occurred()) return kernel::Argument::scalar(DType::uint64, &large);
+        if (!PyErr_Occurred()) return kernel::Argument::weak(static_cast<std::uint64_t>(large));
         PyErr_Clear();
     }
     throw Error(ErrorKind::value, "the int " + nb::cast<std::string>(nb::str(nb::handle(object))) +
@@ -79,7 +87,7 @@ kernel::Argument Arguments::convert_integer(PyObject* object) {
 
 kernel::Argument Arguments::convert_other(PyObject* object) {
     if (!PyCapsule_CheckExact(object) && !PyObject_HasAttrString(object, "__dlpack__"))
-        throw Error(ErrorKind::type, "takes an array or a number, not a " + class_name(object) +
+        throw Error(ErrorKind::type, "expected an array or a number, not a " + class_name(object) +
                                          "; make one with tack.array(...)");
     imported_.push_back(import_dlpack(object, Device{}, true));
     const Array& array = imported_.back();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "borrow.hpp"
 #include "tack/launch.hpp"
 
 namespace tack::python {
@@ -22,14 +23,17 @@ public:
     std::span<const kernel::Argument> span() const noexcept { return {data_, count_}; }
 
 private:
-    kernel::Argument convert(PyObject* object);
+    kernel::Argument convert(PyObject* object, kernel::HostView& view);
     kernel::Argument convert_integer(PyObject* object);
     kernel::Argument convert_other(PyObject* object);
 
     static constexpr std::size_t inline_capacity = 32;
     std::array<kernel::Argument, inline_capacity> inline_;
+    std::array<kernel::HostView, inline_capacity> inline_views_;
     std::vector<kernel::Argument> more_;
+    std::vector<kernel::HostView> more_views_;
     kernel::Argument* data_ = inline_.data();
+    kernel::HostView* views_ = inline_views_.data();  // one per argument, for those that need it
     std::size_t count_ = 0;
     std::vector<Array> imported_;
 };

@@ -1,8 +1,10 @@
 /// What the binding files share. Each file binds one topic; module.cpp calls them in order.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <string>
@@ -27,6 +29,7 @@ void bind_exchange_api(nb::module_& m);
 void bind_asarray(nb::module_& m);
 void bind_explain(nb::module_& m);
 void bind_cache(nb::module_& m);
+void bind_buffer_capsule(nb::module_& m);
 
 // Conversions of arguments. Each throws Error of kind type or value, or nb::python_error; the text
 // begins with `operation`.
@@ -89,11 +92,19 @@ inline std::string class_name(nb::handle object) {
 
 /// Sets the Python error of the exception being handled.
 void set_python_error() noexcept;
+/// Before 3.14, Python ends a thread that wants the GIL while the interpreter closes by unwinding
+/// it, which would end the process where C++ lets nothing out. Such a thread stops here for good.
+[[noreturn]] inline void stop_thread() noexcept {
+    for (;;) pause();
+}
+
 /// The border of a function that Python calls without nanobind's help.
 template <class R, class Body>
 R guarded(R failure, Body&& body) noexcept {
     try {
         return body();
+    } catch (abi::__forced_unwind&) {
+        stop_thread();
     } catch (...) {
         set_python_error();
         return failure;

@@ -141,12 +141,4 @@ Array import_exchange(PyObject* object, const ArrayKind& kind, const Device& dev
     }
 }
 
-bool borrow_tensor(PyObject* object, const ArrayKind& kind, dlpack::Tensor& out) {
-    if (!kind.api->dltensor_from_py_object_no_sync) return false;
-    if (kind.is_torch) require_plain_torch_tensor(object);
-    if (kind.api->dltensor_from_py_object_no_sync(object, &out) != 0)
-        throw_export_error(object, kind.is_torch);
-    return true;
-}
-
 }  // namespace tack::python

@@ -28,9 +28,5 @@ dlpack::ManagedTensorVersioned* export_exchange(PyObject* object, const ArrayKin
 /// An array over the memory of such an object.
 /// Throws what the API's slot sets and what from_dlpack() throws.
 Array import_exchange(PyObject* object, const ArrayKind& kind, const Device& device, bool writable);
-/// Describes the memory of such an object without taking anything: shape and strides stay the
-/// object's, and the memory is valid while the object is and nothing else resizes it. False where
-/// the API lacks the slot. A tensor says nothing of read-only memory, which the slot must refuse.
-bool borrow_tensor(PyObject* object, const ArrayKind& kind, dlpack::Tensor& out);
 
 }  // namespace tack::python

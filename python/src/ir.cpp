@@ -22,8 +22,8 @@ namespace ir = tack::ir;
 namespace {
 
 // In the order of the enumerators.
-constexpr std::array<std::string_view, 5> unary_names = {"negative", "positive", "invert",
-                                                         "logical_not", "absolute"};
+constexpr std::array<std::string_view, 6> unary_names = {"negative",    "positive", "invert",
+                                                         "logical_not", "absolute", "round"};
 constexpr std::array<std::string_view, 14> binary_names = {
     "add",     "subtract", "multiply", "divide",     "floor_divide", "remainder", "power",
     "bit_and", "bit_or",   "bit_xor",  "shift_left", "shift_right",  "minimum",   "maximum"};
@@ -118,8 +118,18 @@ void bind_ir(nb::module_& m) {
              [](ir::Builder& b, Index array, const Indices& indices) {
                  return index(b.load(parameter(array), values(indices)));
              })
-        .def("extent", [](ir::Builder& b, Index array,
-                          int axis) { return index(b.extent(parameter(array), axis)); })
+        .def(
+            "extent",
+            [](ir::Builder& b, Index array, int axis, int ndim) {
+                return index(b.extent(parameter(array), axis, ndim));
+            },
+            "array"_a, "axis"_a, "ndim"_a = -1)
+        .def("ndim", [](ir::Builder& b, Index array) { return index(b.ndim(parameter(array))); })
+        .def("common", [](ir::Builder& b, const Indices& v) { return index(b.common(values(v))); })
+        .def("random",
+             [](ir::Builder& b, std::string_view dtype, const Indices& seed_and_indices) {
+                 return index(b.random(tack::dtype_from_name(dtype), values(seed_and_indices)));
+             })
         .def("size", [](ir::Builder& b, Index array) { return index(b.size(parameter(array))); })
         .def("unary",
              [](ir::Builder& b, std::string_view op, Index operand) {
@@ -187,7 +197,9 @@ void bind_ir(nb::module_& m) {
         .def("end", &ir::Builder::end)
         .def("break_loop", &ir::Builder::break_loop)
         .def("continue_loop", &ir::Builder::continue_loop)
-        .def("return_value", [](ir::Builder& b, Index v) { b.return_value(value(v)); })
+        .def("return_values", [](ir::Builder& b, const Indices& v) { b.return_values(values(v)); })
+        .def("unpack", [](ir::Builder& b, const Indices& targets,
+                          Index call) { b.unpack(handles<ir::Local>(targets), value(call)); })
         .def("return_nothing", &ir::Builder::return_nothing);
 
     m.def("math_functions", [] {

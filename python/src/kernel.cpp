@@ -200,8 +200,9 @@ PyObject* inspect(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObj
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *build, *parameters, *function, *captured;
     int fast_math;
-    if (!PyArg_ParseTuple(args, "OO!pOO!", &build, &PyTuple_Type, &parameters, &fast_math,
-                          &function, &PyList_Type, &captured))
+    int check_bounds;
+    if (!PyArg_ParseTuple(args, "OO!ppOO!", &build, &PyTuple_Type, &parameters, &fast_math,
+                          &check_bounds, &function, &PyList_Type, &captured))
         return nullptr;
     return guarded<PyObject*>(nullptr, [&] {
         auto state = std::make_unique<State>();
@@ -209,7 +210,7 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
         state->parameters = nb::borrow<nb::tuple>(parameters);
         state->captured = nb::borrow<nb::list>(captured);
         state->name = nb::cast<std::string>(nb::handle(function).attr("__name__"));
-        state->options.fast_math = fast_math != 0;
+        state->options = {fast_math != 0, check_bounds != 0};
         nb::dict dict;
         for (const char* name : {"__module__", "__name__", "__qualname__", "__doc__"})
             dict[name] = nb::handle(function).attr(name);
@@ -316,7 +317,12 @@ void bind_kernel(nanobind::module_& m) {
     PyObject* type = PyType_FromSpec(&spec);
     if (!type) throw nb::python_error();
     m.attr("Kernel") = nb::steal(type);
-    tack::kernel::set_gil_hooks(
-        {[]() -> void* { return PyEval_SaveThread(); },
-         [](void* token) { PyEval_RestoreThread(static_cast<PyThreadState*>(token)); }});
+    tack::kernel::set_gil_hooks({[]() -> void* { return PyEval_SaveThread(); },
+                                 [](void* token) {
+                                     try {
+                                         PyEval_RestoreThread(static_cast<PyThreadState*>(token));
+                                     } catch (abi::__forced_unwind&) {
+                                         stop_thread();
+                                     }
+                                 }});
 }

@@ -23,6 +23,7 @@ NB_MODULE(core, m) {
     bind_asarray(m);
     bind_explain(m);
     bind_cache(m);
+    bind_buffer_capsule(m);
     bind_ir(m);
     bind_kernel(m);
 }

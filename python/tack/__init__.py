@@ -40,7 +40,20 @@ from tack._core import (
     zeros,
 )
 from tack._explain import Explanation, explain
-from tack.kernel import atomic_add, atomic_max, atomic_min, func, kernel, ndrange
+from tack.kernel import (
+    atomic_add,
+    atomic_max,
+    atomic_min,
+    cross,
+    dot,
+    func,
+    kernel,
+    length,
+    matrix,
+    ndrange,
+    random,
+    vector,
+)
 
 __all__ = [
     "Array",
@@ -60,9 +73,11 @@ __all__ = [
     "atomic_min",
     "bfloat16",
     "bool",
+    "cross",
     "default_device",
     "device",
     "devices",
+    "dot",
     "empty",
     "explain",
     "float16",
@@ -77,9 +92,12 @@ __all__ = [
     "int8",
     "interop",
     "kernel",
+    "length",
+    "matrix",
     "ndrange",
     "num_threads",
     "ones",
+    "random",
     "set_default_device",
     "set_num_threads",
     "synchronize",
@@ -87,5 +105,6 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "vector",
     "zeros",
 ]

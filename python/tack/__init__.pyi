@@ -18,9 +18,15 @@ from tack import interop as interop
 from tack.kernel import atomic_add as atomic_add
 from tack.kernel import atomic_max as atomic_max
 from tack.kernel import atomic_min as atomic_min
+from tack.kernel import cross as cross
+from tack.kernel import dot as dot
 from tack.kernel import func as func
 from tack.kernel import kernel as kernel
+from tack.kernel import length as length
+from tack.kernel import matrix as matrix
 from tack.kernel import ndrange as ndrange
+from tack.kernel import random as random
+from tack.kernel import vector as vector
 
 __all__ = [
     "Array",
@@ -40,9 +46,11 @@ __all__ = [
     "atomic_min",
     "bfloat16",
     "bool",
+    "cross",
     "default_device",
     "device",
     "devices",
+    "dot",
     "empty",
     "explain",
     "float16",
@@ -57,9 +65,12 @@ __all__ = [
     "int8",
     "interop",
     "kernel",
+    "length",
+    "matrix",
     "ndrange",
     "num_threads",
     "ones",
+    "random",
     "set_default_device",
     "set_num_threads",
     "synchronize",
@@ -67,6 +78,7 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "vector",
     "zeros",
 ]
 

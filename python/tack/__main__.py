@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import tack
@@ -11,9 +12,30 @@ from tack import _core
 
 DESCRIPTION = """\
 Without arguments: versions, the compiler, the folder of compiled kernels, and every backend that
-Tack knows with its devices or the reason why there are none."""
+Tack knows with its devices or the reason why there are none; and whether VTK can be met."""
+
+# Whether arrays go to and from the VTK that is there. Found without importing it, which takes long.
+OWN_SUPPORT = "exchanges arrays through its own vtkmodules.util.dlpack_support"
+STAND_IN = (
+    "has no dlpack_support; tack.interop.vtk.install_dlpack_support() puts a stand-in for host "
+    "arrays in its place"
+)
+TOO_OLD = "cannot exchange arrays safely; VTK 9.7 and newer can"
 
 NO_CACHE = "no disk cache: none of TACK_CACHE_DIR, XDG_CACHE_HOME and HOME is set"
+
+
+def vtk_status():
+    try:
+        vtk = metadata.distribution("vtk")
+    except metadata.PackageNotFoundError:
+        return None
+    if vtk.locate_file("vtkmodules/util/dlpack_support.py").exists():
+        exchange = OWN_SUPPORT
+    else:
+        release = tuple(int(part) for part in vtk.version.split(".")[:2])
+        exchange = STAND_IN if release >= (9, 7) else TOO_OLD
+    return {"version": vtk.version, "exchange": exchange}
 
 
 def status():
@@ -35,6 +57,7 @@ def status():
             {"name": name, "state": state, "detail": detail}
             for name, state, detail in _core.backend_status()
         ],
+        "vtk": vtk_status(),
     }
 
 
@@ -63,6 +86,8 @@ def as_table(report):
         f"{row['name']:<{names}}  {row['state']:<{states}}  {row['detail']}".rstrip()
         for row in report["backends"]
     ]
+    vtk = report["vtk"]
+    lines.append(f"VTK {vtk['version']} {vtk['exchange']}" if vtk else "VTK is not installed")
     return "\n".join(lines)
 
 

@@ -7,9 +7,22 @@ from __future__ import annotations
 
 from . import _core
 
-__all__ = ["atomic_add", "atomic_max", "atomic_min", "func", "kernel", "ndrange"]
+__all__ = [
+    "atomic_add",
+    "atomic_max",
+    "atomic_min",
+    "cross",
+    "dot",
+    "func",
+    "kernel",
+    "length",
+    "matrix",
+    "ndrange",
+    "random",
+    "vector",
+]
 
-_OPTIONS = ("fast_math",)
+_OPTIONS = ("fast_math", "check_bounds")
 
 
 def kernel(function=None, /, **options):
@@ -18,6 +31,9 @@ def kernel(function=None, /, **options):
     Use it bare, ``@tack.kernel``, or with options, ``@tack.kernel(fast_math=True)``:
 
     fast_math: lets the compiler reorder and contract floating-point operations (default False).
+    check_bounds: checks each index while the kernel runs (default False). The first one found out
+    of range is IndexError once the launch has completed; such elements are read as 0 and not
+    stored.
 
     The function's text is read now and compiled at the first launch, once for each kind of
     arguments. What cannot be compiled raises `tack.CompileError` there. An unknown option, or
@@ -33,21 +49,27 @@ def kernel(function=None, /, **options):
     return _make_kernel(function, **options)
 
 
-def _make_kernel(function, fast_math=False):
+def _make_kernel(function, fast_math=False, check_bounds=False):
+    # While a program starts rather than in the middle of its first launch.
+    from ._frontend.program import build_program
+
     source = _source("tack.kernel", function)
     # What the last build found in the enclosing scopes: (globals, name) or (cell, None). The
     # launch compares these with the values of the last build and builds anew when one changed.
     captured: list[tuple[object, str | None]] = []
 
     def build():
-        from ._frontend.program import build_program
-
-        program, captured[:] = build_program(source)
+        try:
+            program, captured[:] = build_program(source)
+        except (_core.CompileError, ValueError) as error:
+            # Its text points into the kernel; the way through the front end would bury it.
+            raise error.with_traceback(None) from None
         return program
 
     if source.refused_signature():
         build()
-    return _core.Kernel(build, source.parameters, bool(fast_math), function, captured)
+    options = bool(fast_math), bool(check_bounds)
+    return _core.Kernel(build, source.parameters, *options, function, captured)
 
 
 class Func:
@@ -123,3 +145,46 @@ def atomic_min(array, index, value):
 def atomic_max(array, index, value):
     """Stores the larger of array[index] and value, as `atomic_add`; returns the old element."""
     raise _only_in_kernels("atomic_max")
+
+
+def random(seed, index, /, *indices, dtype=None):
+    """A number in [0, 1) that depends on the seed and the indices alone.
+
+    seed, index, indices: integers; dtype: tack.float32, the default, or tack.float64. The generator
+    is Philox4x32-10: the seed is the key and two indices the counter of a block, low words first (a
+    missing second one is 0); each further pair is the counter of a block whose key is the first 64
+    bits of the one before. Outside a kernel it is TypeError.
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+    """
+    raise _only_in_kernels("random")
+
+
+def vector(*numbers):
+    """A vector of 2 to 4 numbers, as a variable of a kernel: v[0], u + v, m @ v.
+
+    Its components have one type, the promotion of all. Outside a kernel it is TypeError.
+    """
+    raise _only_in_kernels("vector")
+
+
+def matrix(*rows):
+    """A matrix of 2 to 4 rows, tuples of 2 to 4 numbers: m[i, j], m @ v, m @ m.
+
+    Its components have one type, the promotion of all. Outside a kernel it is TypeError.
+    """
+    raise _only_in_kernels("matrix")
+
+
+def dot(u, v, /):
+    """The sum of the products of two vectors' components. Outside a kernel it is TypeError."""
+    raise _only_in_kernels("dot")
+
+
+def cross(u, v, /):
+    """The cross product of two vectors of 3. Outside a kernel it is TypeError."""
+    raise _only_in_kernels("cross")
+
+
+def length(v, /):
+    """The Euclidean norm of a vector. Outside a kernel it is TypeError."""
+    raise _only_in_kernels("length")

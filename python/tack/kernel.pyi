@@ -3,7 +3,20 @@ from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeAlias, T
 
 import tack
 
-__all__ = ["atomic_add", "atomic_max", "atomic_min", "func", "kernel", "ndrange"]
+__all__ = [
+    "atomic_add",
+    "atomic_max",
+    "atomic_min",
+    "cross",
+    "dot",
+    "func",
+    "kernel",
+    "length",
+    "matrix",
+    "ndrange",
+    "random",
+    "vector",
+]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -24,10 +37,22 @@ class Func(Generic[_P, _R]):
 def kernel(function: Callable[_P, object], /) -> _Kernel[_P]: ...
 @overload
 def kernel(
-    function: None = None, /, *, fast_math: bool = False
+    function: None = None, /, *, fast_math: bool = False, check_bounds: bool = False
 ) -> Callable[[Callable[_P, object]], _Kernel[_P]]: ...
 def func(function: Callable[_P, _R], /) -> Func[_P, _R]: ...
 def ndrange(*axes: _Axis) -> Iterator[Any]: ...
 def atomic_add(array: tack.Array | Any, index: _Index, value: Any) -> Any: ...
 def atomic_min(array: tack.Array | Any, index: _Index, value: Any) -> Any: ...
 def atomic_max(array: tack.Array | Any, index: _Index, value: Any) -> Any: ...
+def random(
+    seed: SupportsIndex,
+    index: SupportsIndex,
+    /,
+    *indices: SupportsIndex,
+    dtype: tack.DType | None = None,
+) -> Any: ...
+def vector(*numbers: Any) -> Any: ...
+def matrix(*rows: tuple[Any, ...]) -> Any: ...
+def dot(u: Any, v: Any, /) -> Any: ...
+def cross(u: Any, v: Any, /) -> Any: ...
+def length(v: Any, /) -> Any: ...

@@ -9,8 +9,9 @@
 namespace tack {
 
 namespace kernel {
+struct BoundsFault;
 struct Specialization;
-}
+}  // namespace kernel
 
 /// A compiled kernel on one backend; the backend that made it knows what it is.
 struct Executable : detail::RefCounted {};
@@ -20,6 +21,7 @@ struct Executable : detail::RefCounted {};
 struct LaunchArguments {
     const std::uint64_t* slots;
     bool gil_held;  // the caller holds Python's GIL and lets it be released for long work
+    kernel::BoundsFault* fault = nullptr;  // for check_bounds, whose launch has run on return
 };
 
 /// One device. Functions throw tack::Error, never print or abort, and may be called on any thread,

@@ -14,6 +14,9 @@ struct Runtime {
     /// Runs body(frame, begin, end) over parts of [0, total), each pass of about `nanoseconds`.
     void (*parallel)(const Runtime* self, Body body, const void* frame, std::int64_t total,
                      double nanoseconds);
+    /// Loops over arrays of more bytes than this write by streaming stores where they can.
+    std::int64_t cache_bytes;
+    kernel::BoundsFault* fault;  // for check_bounds
 };
 /// The launch function, by the name in the source. See LaunchArguments for the slots.
 using HostKernel = void (*)(const std::uint64_t* slots, const Runtime* runtime);

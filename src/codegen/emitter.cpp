@@ -94,9 +94,14 @@ std::string Emitter::pointer_type(const kernel::ParameterType& parameter) const 
 }
 
 std::string Emitter::signature(std::int32_t instance) const {
+    const auto& results = instance_.results;
     std::string out = "static " +
-                      (instance_.result.known ? type_of(instance_.result.dtype) : "void") + " " +
-                      function_name(spec_, instance) + "(";
+                      (results.empty()       ? "void"
+                       : results.size() == 1 ? type_of(results[0].dtype)
+                                             : "struct " + function_name(spec_, instance)) +
+                      " " + function_name(spec_, instance) + "(";
+    if (spec_.options.check_bounds)
+        out += instance_.parameters.empty() ? "struct fault *fault" : "struct fault *fault, ";
     for (std::size_t k = 0; k < instance_.parameters.size(); ++k) {
         const auto& p = instance_.parameters[k];
         const auto index = static_cast<std::int32_t>(k);
@@ -104,10 +109,19 @@ std::string Emitter::signature(std::int32_t instance) const {
         out += (p.is_array ? pointer_type(p) : type_of(p.type.dtype) + " ") + parameter_name(index);
         for (int axis = 0; axis < p.ndim; ++axis) out += ", i64 " + extent_name(index, axis);
     }
-    return out + (instance_.parameters.empty() ? "void)" : ")");
+    return out + (instance_.parameters.empty() && !spec_.options.check_bounds ? "void)" : ")");
+}
+
+std::string Emitter::result_struct(std::int32_t instance) const {
+    if (instance_.results.size() < 2) return {};
+    std::string out = "struct " + function_name(spec_, instance) + " {";
+    for (std::size_t k = 0; k < instance_.results.size(); ++k)
+        out += " " + type_of(instance_.results[k].dtype) + " r" + std::to_string(k) + ";";
+    return out + " };\n";
 }
 
 std::string Emitter::function(std::int32_t instance) {
+    self_ = instance;
     const std::string body = statements(routine_.body, 1);
     std::string out = signature(instance) + " {\n";
     for (const std::int32_t local : uses.locals)
@@ -143,8 +157,13 @@ void Emitter::statement(const Stmt& s, int depth) {
         case StmtOp::store: {
             const auto& p = instance_.parameters[static_cast<std::size_t>(s.index)];
             cost += memory_cost;
-            line(depth, element(s.index, s.operands.data()) + " = " +
-                            as(s.operands.back(), p.type.dtype) + ";");
+            const std::string value = as(s.operands.back(), p.type.dtype);
+            line(depth, s.index == streamed ? "staged[lane] = " + value + ";"
+                        : checks(s.index)
+                            ? checked(helpers_.checked_store(p.type.dtype, p.ndim), s.index,
+                                      s.operands.data(), value) +
+                                  ";"
+                            : element(s.index, s.operands.data()) + " = " + value + ";");
             break;
         }
         case StmtOp::evaluate:
@@ -177,11 +196,34 @@ void Emitter::statement(const Stmt& s, int depth) {
         case StmtOp::continue_loop:
             line(depth, "continue;");
             break;
-        case StmtOp::return_value:
-            line(depth, s.operands.empty()
-                            ? "return;"
-                            : "return " + as(s.operands[0], instance_.result.dtype) + ";");
+        case StmtOp::return_value: {
+            std::string values;
+            for (std::size_t k = 0; k < s.operands.size(); ++k)
+                values += (k ? ", " : "") + as(s.operands[k], instance_.results[k].dtype);
+            line(depth, s.operands.empty()       ? "return;"
+                        : s.operands.size() == 1 ? "return " + values + ";"
+                                                 : "return (struct " + function_name(spec_, self_) +
+                                                       "){" + values + "};");
             break;
+        }
+        case StmtOp::unpack: {
+            const auto callee = instance_.callees[static_cast<std::size_t>(s.operands[0])];
+            const auto& results = spec_.instances[static_cast<std::size_t>(callee)].results;
+            const std::string call = expr(s.operands[0]);
+            line(depth, "{");
+            line(depth + 1, "const struct " + function_name(spec_, callee) + " r = " + call + ";");
+            for (std::size_t k = 0; k < s.locals.size(); ++k) {
+                const auto local = static_cast<std::int32_t>(s.locals[k]);
+                uses.locals.insert(local);
+                line(depth + 1,
+                     local_name(local) + " = " +
+                         convert("r.r" + std::to_string(k), results[k].dtype,
+                                 instance_.locals[static_cast<std::size_t>(local)].dtype) +
+                         ";");
+            }
+            line(depth, "}");
+            break;
+        }
         case StmtOp::parallel:
             break;  // the dialect's
     }
@@ -302,6 +344,10 @@ std::string Emitter::convert(std::string text, DType from, DType to) {
     return "(" + type_of(to) + ")" + text;
 }
 
+std::string Emitter::operand(Value value, DType dtype) {
+    return convert(as(value, dtype), dtype, computed(dtype));
+}
+
 std::string Emitter::truth(Value value) { return as(value, DType::bool_); }
 
 std::string Emitter::element(std::int32_t array, const Value* indices) {
@@ -315,6 +361,34 @@ std::string Emitter::element(std::int32_t array, const Value* indices) {
             "(" + index + " * " + extent_name(array, axis) + " + " + as_index(indices[axis]) + ")";
     }
     return parameter_name(array) + "[" + index + "]";
+}
+
+/// Whether the indices of an array are to be checked.
+bool Emitter::checks(std::int32_t array) const {
+    return spec_.options.check_bounds &&
+           instance_.parameters[static_cast<std::size_t>(array)].ndim > 0;
+}
+
+std::string Emitter::checked(const std::string& helper, std::int32_t array, const Value* indices,
+                             const std::string& value) {
+    const auto& p = instance_.parameters[static_cast<std::size_t>(array)];
+    uses.parameters.insert(array);
+    std::string out = helper + "(fault, " + std::to_string(p.array) + ", " + parameter_name(array);
+    for (int axis = 0; axis < p.ndim; ++axis) {
+        uses.extents.insert({array, axis});
+        out += ", " + as_index(indices[axis]) + ", " + extent_name(array, axis);
+    }
+    return out + (value.empty() ? ")" : ", " + value + ")");
+}
+
+std::string Emitter::random(const Expr& e) {
+    cost += 2 * function_cost;
+    const std::string philox = helpers_.philox();
+    std::string words = as(e.operands[0], DType::uint64);
+    for (std::size_t k = 1; k < e.operands.size(); k += 2)
+        words = philox + "(" + words + ", " + as(e.operands[k], DType::uint64) + ", " +
+                (k + 1 < e.operands.size() ? as(e.operands[k + 1], DType::uint64) : "0") + ")";
+    return helpers_.random(e.dtype) + "(" + words + ")";
 }
 
 std::string Emitter::expr(Value value) {
@@ -332,10 +406,15 @@ std::string Emitter::expr(Value value) {
         case Op::parameter:
             uses.parameters.insert(e.index);
             return parameter_name(e.index);
-        case Op::load:
+        case Op::load: {
             cost += memory_cost;
-            return result == DType::bool_ ? "(" + element(e.index, e.operands.data()) + " != 0)"
-                                          : element(e.index, e.operands.data());
+            const std::string loaded =
+                checks(e.index)
+                    ? checked(helpers_.checked_load(result, static_cast<int>(e.operands.size())),
+                              e.index, e.operands.data(), "")
+                    : element(e.index, e.operands.data());
+            return result == DType::bool_ ? "(" + loaded + " != 0)" : loaded;
+        }
         case Op::extent: {
             const int ndim = instance_.parameters[static_cast<std::size_t>(e.index)].ndim;
             const int axis = static_cast<int>(e.integer < 0 ? e.integer + ndim : e.integer);
@@ -351,6 +430,9 @@ std::string Emitter::expr(Value value) {
             }
             return ndim > 1 ? "(" + out + ")" : out;
         }
+        case Op::ndim:
+            return std::to_string(instance_.parameters[static_cast<std::size_t>(e.index)].ndim) +
+                   "ll";
         case Op::unary:
             return unary(e, result);
         case Op::binary:
@@ -372,8 +454,19 @@ std::string Emitter::expr(Value value) {
             return call(value, e);
         case Op::atomic:
             cost += 10;
-            return helpers_.atomic(static_cast<ir::Atomic>(e.code), result) + "(&" +
-                   element(e.index, e.operands.data()) + ", " + as(e.operands.back(), result) + ")";
+            if (checks(e.index))
+                return checked(helpers_.checked_atomic(static_cast<ir::Atomic>(e.code), result,
+                                                       static_cast<int>(e.operands.size()) - 1),
+                               e.index, e.operands.data(), as(e.operands.back(), result));
+            return (e.index == accumulated
+                        ? helpers_.plain_add(result)
+                        : helpers_.atomic(static_cast<ir::Atomic>(e.code), result)) +
+                   "(&" + element(e.index, e.operands.data()) + ", " +
+                   as(e.operands.back(), result) + ")";
+        case Op::common:
+            return as(e.operands[0], result);
+        case Op::random:
+            return random(e);
     }
     return {};
 }
@@ -384,15 +477,18 @@ std::string Emitter::unary(const Expr& e, DType result) {
     cost += arithmetic_cost;
     if (op == ir::Unary::logical_not) return "(!" + truth(operand) + ")";
     if (op == ir::Unary::positive) return as(operand, result);
+    if (op == ir::Unary::round && !is_floating(result)) return as(operand, result);
     if (result == DType::bool_)  // ~ and abs
         return op == ir::Unary::invert ? "(!" + truth(operand) + ")" : truth(operand);
     const DType wide = computed(result);
-    const std::string x = as(operand, wide);
+    const std::string x = this->operand(operand, result);
     std::string out;
     if (op == ir::Unary::invert) {
         out = "~" + x;
     } else if (op == ir::Unary::negative) {
         out = "-" + x;
+    } else if (op == ir::Unary::round) {
+        out = helpers_.round(wide) + "(" + x + ")";
     } else if (is_floating(wide)) {
         out =
             std::string(wide == DType::float32 ? "__builtin_fabsf(" : "__builtin_fabs(") + x + ")";
@@ -407,8 +503,8 @@ std::string Emitter::binary(const Expr& e, DType result) {
     const auto op = static_cast<ir::Binary>(e.code);
     if (op == ir::Binary::power) return power(e, result);
     const DType wide = computed(result);
-    const std::string a = as(e.operands[0], wide);
-    const std::string b = as(e.operands[1], wide);
+    const std::string a = operand(e.operands[0], result);
+    const std::string b = operand(e.operands[1], result);
     const auto called = [&](const std::string& function) {
         cost += division_cost;
         return convert(function + "(" + a + ", " + b + ")", wide, result);
@@ -465,14 +561,14 @@ std::string Emitter::power(const Expr& e, DType result) {
         exponent.op == Op::literal_int || exponent.op == Op::literal_float;
     const double n =
         exponent.op == Op::literal_float ? exponent.number : static_cast<double>(exponent.integer);
-    const std::string base = as(e.operands[0], wide);
+    const std::string base = operand(e.operands[0], result);
     if (literal_exponent && n == 2) {
         cost += arithmetic_cost;
         return convert(helpers_.square(wide) + "(" + base + ")", wide, result);
     }
     if (!is_floating(wide)) {
         cost += function_cost;
-        return helpers_.power(wide) + "(" + base + ", " + as(e.operands[1], wide) + ")";
+        return helpers_.power(wide) + "(" + base + ", " + operand(e.operands[1], result) + ")";
     }
     // The exponents that NumPy computes otherwise than by pow().
     if (literal_exponent && n == 1) return convert(base, wide, result);
@@ -485,8 +581,9 @@ std::string Emitter::power(const Expr& e, DType result) {
         return convert("(1 / " + base + ")", wide, result);
     }
     cost += function_cost;
-    return convert(helpers_.math_power(wide) + "(" + base + ", " + as(e.operands[1], wide) + ")",
-                   wide, result);
+    return convert(
+        helpers_.math_power(wide) + "(" + base + ", " + operand(e.operands[1], result) + ")", wide,
+        result);
 }
 
 std::string Emitter::compare(const Expr& e) {
@@ -523,26 +620,25 @@ std::string Emitter::compare(const Expr& e) {
                          : DType::int64;
         }
     }
-    const DType wide = computed(common);
-    return "(" + convert(as(e.operands[0], common), common, wide) + " " + symbols[e.code] + " " +
-           convert(as(e.operands[1], common), common, wide) + ")";
+    return "(" + operand(e.operands[0], common) + " " + symbols[e.code] + " " +
+           operand(e.operands[1], common) + ")";
 }
 
 std::string Emitter::math(const Expr& e, DType result) {
     const auto function = static_cast<ir::Math>(e.code);
-    DType operand = result;
+    DType argument = result;
     if (result == DType::bool_) {  // isnan and the like
         const DType d = dtype_of(e.operands[0]);
-        operand = is_floating(d) ? d : DType::float64;
+        argument = is_floating(d) ? d : DType::float64;
     }
-    const DType wide = computed(operand);
+    const DType wide = computed(argument);
     const bool cheap = function == ir::Math::floor || function == ir::Math::ceil ||
                        function == ir::Math::trunc || function == ir::Math::copysign ||
                        result == DType::bool_;
     cost += cheap ? arithmetic_cost : function == ir::Math::sqrt ? division_cost : function_cost;
     std::string out = helpers_.math(function, wide) + "(";
     for (std::size_t k = 0; k < e.operands.size(); ++k)
-        out += (k ? ", " : "") + as(e.operands[k], wide);
+        out += (k ? ", " : "") + operand(e.operands[k], argument);
     out += ")";
     if (result == DType::bool_) return "((b8)(" + out + " != 0))";
     return convert(out, wide, result);
@@ -554,6 +650,7 @@ std::string Emitter::call(Value value, const Expr& e) {
     uses.callees.insert(callee);
     cost += function_cost;
     std::string out = function_name(spec_, callee) + "(";
+    if (spec_.options.check_bounds) out += e.operands.empty() ? "fault" : "fault, ";
     for (std::size_t k = 0; k < e.operands.size(); ++k) {
         if (k) out += ", ";
         if (!parameters[k].is_array) {

@@ -19,10 +19,16 @@ public:
     std::string statements(std::span<const ir::Stmt> block, int depth);
     /// An expression of the given type.
     std::string as(ir::Value value, DType dtype);
+    /// The address of an array's element.
+    std::string address(std::int32_t array, const ir::Value* indices) {
+        return "&" + element(array, indices);
+    }
     std::string as_index(ir::Value value) { return as(value, DType::int64); }
     /// The function of a device function's instance: declaration, then body.
     std::string signature(std::int32_t instance) const;
     std::string function(std::int32_t instance);
+    /// The struct of what the function returns together; empty for one value or none.
+    std::string result_struct(std::int32_t instance) const;
 
     std::string local_name(std::int32_t local) const;
     std::string parameter_name(std::int32_t parameter) const;
@@ -43,6 +49,10 @@ public:
     double cost = 0;
     static constexpr double unknown_passes = 100;
 
+    // See variants.hpp; set before the code is written.
+    std::int32_t streamed = -1;     // its stores go to staged[lane]
+    std::int32_t accumulated = -1;  // its atomics add to one thread's own copy
+
 private:
     void statement(const ir::Stmt& s, int depth);
     void line(int depth, const std::string& text);
@@ -56,7 +66,13 @@ private:
     std::string math(const ir::Expr& e, DType result);
     std::string call(ir::Value value, const ir::Expr& e);
     std::string element(std::int32_t array, const ir::Value* indices);
+    bool checks(std::int32_t array) const;
+    std::string checked(const std::string& helper, std::int32_t array, const ir::Value* indices,
+                        const std::string& value);
+    std::string random(const ir::Expr& e);
     std::string convert(std::string text, DType from, DType to);
+    /// An operand of an operation of `dtype`: rounded to that, in the dtype it is computed in.
+    std::string operand(ir::Value value, DType dtype);
     std::string truth(ir::Value value);
 
     DType dtype_of(ir::Value v) const { return instance_.exprs[static_cast<std::size_t>(v)].dtype; }
@@ -65,6 +81,7 @@ private:
     const kernel::Instance& instance_;
     const ir::Routine& routine_;
     Helpers& helpers_;
+    std::int32_t self_ = 0;  // which instance, once function() writes it
     std::string out_;
 };
 

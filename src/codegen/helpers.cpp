@@ -69,9 +69,15 @@ static inline $t $name($t a, $t b) {
 )",
                                                     {{"$t", t}, {"$s", float_suffix(d)}}));
     // Up to 32 bits a double's quotient is exact enough to floor, and it vectorises.
-    const char* source = bits(d) <= 32          ? R"(
+    const char* source = d == DType::int32      ? R"(
 static inline $t $name($t a, $t b) {
-    return b == 0 ? ($t)0 : ($t)(i64)__builtin_floor((f64)a / (f64)b);
+    f64 q = __builtin_floor((f64)a / (f64)b);
+    return b == 0 ? 0 : ($t)(q > 0x7fffffff ? -0x1p31 : q);
+}
+)"
+                         : bits(d) <= 32        ? R"(
+static inline $t $name($t a, $t b) {
+    return b == 0 ? ($t)0 : ($t)($w)__builtin_floor((f64)a / (f64)b);
 }
 )"
                          : is_signed_integer(d) ? R"(
@@ -85,7 +91,8 @@ static inline $t $name($t a, $t b) {
                                                 : R"(
 static inline $t $name($t a, $t b) { return b == 0 ? 0 : a / b; }
 )";
-    return add(suffixed("floordiv", d), fill_in(source, {{"$t", t}}));
+    return add(suffixed("floordiv", d),
+               fill_in(source, {{"$t", t}, {"$w", d == DType::uint32 ? "u32" : "i32"}}));
 }
 
 std::string Helpers::remainder(DType d) {
@@ -247,6 +254,14 @@ static inline i64 $name(i64 start, i64 stop, i64 step) {
 
 std::string Helpers::atomic(ir::Atomic op, DType d) {
     constexpr std::array<const char*, 3> names = {"atomic_add", "atomic_min", "atomic_max"};
+    if (op == ir::Atomic::add && is_integer(d))
+        return add(suffixed("atomic_add", d),
+                   fill_in(R"(
+static inline $t $name($t *cell, $t value) {
+    return ($t)__atomic_fetch_add(($u *)cell, ($u)value, __ATOMIC_RELAXED);
+}
+)",
+                           {{"$t", std::string(type_name(d))}, {"$u", unsigned_name(d)}}));
     const std::string combine = op == ir::Atomic::add
                                     ? "old + value"
                                     : extremum(op == ir::Atomic::maximum, d) + "(old, value)";
@@ -270,6 +285,17 @@ static inline $t $name($t *cell, $t value) {
             {{"$combine", combine}, {"$t", std::string(type_name(d))}, {"$u", unsigned_name(d)}}));
 }
 
+std::string Helpers::plain_add(DType d) {
+    return add(suffixed("plain_add", d), fill_in(R"(
+static inline $t $name($t *cell, $t value) {
+    $t old = *cell;
+    *cell = ($t)(old + value);
+    return old;
+}
+)",
+                                                 {{"$t", std::string(type_name(d))}}));
+}
+
 std::string Helpers::math(ir::Math function, DType d) {
     const std::string name(ir::name(function));
     const char* s = float_suffix(d);
@@ -289,12 +315,107 @@ std::string Helpers::math(ir::Math function, DType d) {
         default:
             break;
     }
+    // One of Tack's own entries, which may have a vector form; see vector_math.hpp.
     const bool binary = function == ir::Math::atan2 || function == ir::Math::hypot;
-    return declare((function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);
+    return declare("tack_" + (function == ir::Math::gamma ? "tgamma" : name) + s, binary, d);
 }
 
 std::string Helpers::math_power(DType d) {
-    return declare(std::string("pow") + float_suffix(d), true, d);
+    return declare(std::string("tack_pow") + float_suffix(d), true, d);
+}
+
+std::string Helpers::round(DType d) { return std::string("__builtin_rint") + float_suffix(d); }
+
+std::string Helpers::philox() {
+    return add("tack_philox", R"(
+static inline u64 $name(u64 key, u64 a, u64 b) {
+    u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+    u32 c0 = (u32)a, c1 = (u32)(a >> 32), c2 = (u32)b, c3 = (u32)(b >> 32);
+    for (int round = 0; round < 10; ++round) {
+        const u64 p = (u64)0xD2511F53u * c0, q = (u64)0xCD9E8D57u * c2;
+        c0 = (u32)(q >> 32) ^ c1 ^ k0;
+        c1 = (u32)q;
+        c2 = (u32)(p >> 32) ^ c3 ^ k1;
+        c3 = (u32)p;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c0 | (u64)c1 << 32;
+}
+)");
+}
+
+std::string Helpers::random(DType d) {
+    return add(suffixed("random", d), d == DType::float32 ? R"(
+static inline f32 $name(u64 words) { return (f32)((u32)words >> 8) * 0x1p-24f; }
+)"
+                                                          : R"(
+static inline f64 $name(u64 words) { return (f64)(i64)(words >> 11) * 0x1p-53; }
+)");
+}
+
+std::string Helpers::checked(const std::string& name, DType d, int ndim,
+                             const std::string& source) {
+    const std::string outside = add("tack_outside", R"(
+struct fault {
+    u32 recorded;
+    i32 parameter, axis;
+    i64 index, extent;
+};
+static __attribute__((noinline, cold)) b8 $name(struct fault *fault, i32 parameter, i32 axis,
+                                                i64 index, i64 extent) {
+    u32 none = 0;
+    if (__atomic_compare_exchange_n(&fault->recorded, &none, 1, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
+        fault->parameter = parameter;
+        fault->axis = axis;
+        fault->index = index;
+        fault->extent = extent;
+    }
+    return 0;
+}
+)");
+    std::string axes;
+    std::string tests;
+    std::string at = "i0";
+    std::string passed;
+    for (int axis = 0; axis < ndim; ++axis) {
+        const std::string k = std::to_string(axis);
+        axes += ", i64 i" + k + ", i64 n" + k;
+        passed += ", i" + k + ", n" + k;
+        tests += "    if ((u64)i" + k + " >= (u64)n" + k + ") return " + outside +
+                 "(fault, parameter, " + k + ", i" + k + ", n" + k + ");\n";
+        if (axis) at = "(" + at + ") * n" + k + " + i" + k;
+    }
+    const std::string inside = add("tack_inside_" + std::to_string(ndim),
+                                   "\nstatic inline b8 $name(struct fault *fault, i32 parameter" +
+                                       axes + ") {\n" + tests + "    return 1;\n}\n");
+    return add(name, fill_in(source, {{"$t", d == DType::bool_ ? "u8" : std::string(type_name(d))},
+                                      {"$parameters", "struct fault *fault, i32 parameter, "},
+                                      {"$axes", axes},
+                                      {"$inside", inside + "(fault, parameter" + passed + ")"},
+                                      {"$at", at}}));
+}
+
+std::string Helpers::checked_load(DType d, int ndim) {
+    return checked(suffixed("load", d) + "_" + std::to_string(ndim), d, ndim, R"(
+static inline $t $name($parametersconst $t *x$axes) { return $inside ? x[$at] : ($t)0; }
+)");
+}
+
+std::string Helpers::checked_store(DType d, int ndim) {
+    return checked(suffixed("store", d) + "_" + std::to_string(ndim), d, ndim, R"(
+static inline void $name($parameters$t *x$axes, $t value) { if ($inside) x[$at] = value; }
+)");
+}
+
+std::string Helpers::checked_atomic(ir::Atomic op, DType d, int ndim) {
+    const std::string unchecked = atomic(op, d);
+    return checked(unchecked + "_" + std::to_string(ndim), d, ndim, R"(
+static inline $t $name($parameters$t *x$axes, $t value) {
+    return $inside ? )" + unchecked + R"((x + ($at), value) : ($t)0;
+}
+)");
 }
 
 std::string Helpers::declare(const std::string& symbol, bool binary, DType d) {

@@ -29,8 +29,18 @@ public:
     std::string compare_mixed(ir::Compare op);         // (int64, uint64), exact
     std::string trips();                               // passes of a range(start, stop, step)
     std::string atomic(ir::Atomic op, DType dtype);    // (pointer, value) gives the old value
+    std::string plain_add(DType dtype);                // likewise, for one thread's own cell
     std::string math(ir::Math function, DType dtype);  // float32 or float64
     std::string math_power(DType dtype);               // likewise
+    std::string round(DType dtype);                    // likewise; half to even
+    std::string philox();             // (key, two counters): the block's first two words
+    std::string random(DType dtype);  // from those: float32 or float64 in [0, 1)
+
+    // For check_bounds: (fault, parameter, array, index and extent of each axis, value if any).
+    // Out of range they record the fault, and give 0 or store nothing.
+    std::string checked_load(DType dtype, int ndim);
+    std::string checked_store(DType dtype, int ndim);
+    std::string checked_atomic(ir::Atomic op, DType dtype, int ndim);
 
     /// Type names and all that was asked for, in an order in which each is declared before use.
     std::string text() const;
@@ -38,6 +48,7 @@ public:
 private:
     std::string add(std::string name, const std::string& source);
     std::string declare(const std::string& symbol, bool binary, DType dtype);
+    std::string checked(const std::string& name, DType dtype, int ndim, const std::string& source);
 
     std::vector<std::string> names_;
     std::string text_;

@@ -86,9 +86,7 @@ private:
                     bound(s.ranges[k].start);
                     bound(s.ranges[k].stop);
                     bound(s.ranges[k].step);
-                    const Expr& step = routine_[s.ranges[k].step];
-                    if (step.op == Op::literal_int && step.integer == 0)
-                        fail(s.where, "range() with a step of 0");
+                    check_step(s.ranges[k].step);
                     assign(static_cast<std::int32_t>(s.locals[k]), index_type, s.where);
                 }
                 block(s.body);
@@ -96,16 +94,33 @@ private:
             case StmtOp::while_loop:
             case StmtOp::if_else:
                 number(s.operands[0]);
+                ++branches_;
                 block(s.body);
                 block(s.otherwise);
+                --branches_;
                 break;
             case StmtOp::return_value:
-                if (!s.operands.empty()) {
-                    const Type joined = join(instance().result, number(s.operands[0]));
-                    changed_ |= joined != instance().result;
-                    instance().result = joined;
+                if (instance().results.empty()) instance().results.resize(s.operands.size());
+                for (std::size_t k = 0; k < s.operands.size(); ++k) {
+                    Type& result = instance().results[k];
+                    const Type joined = join(result, number(s.operands[k]));
+                    changed_ |= joined != result;
+                    result = joined;
                 }
                 break;
+            case StmtOp::unpack: {
+                expr(s.operands[0]);
+                const std::int32_t callee =
+                    instance().callees[static_cast<std::size_t>(s.operands[0])];
+                if (callee < 0) break;  // in the next round
+                const std::vector<Type> results = spec_.instances[index(callee)].results;
+                if (results.size() != s.locals.size())
+                    fail(s.where, std::to_string(s.locals.size()) + " targets for " +
+                                      std::to_string(results.size()) + " returned values");
+                for (std::size_t k = 0; k < s.locals.size(); ++k)
+                    assign(static_cast<std::int32_t>(s.locals[k]), results[k], s.where);
+                break;
+            }
             case StmtOp::break_loop:
             case StmtOp::continue_loop:
                 break;
@@ -116,7 +131,8 @@ private:
         if (settled_ && !value.known)
             fail(where, "this has no value to assign to '" + routine_.locals[index(local)] + "'");
         Type& type = instance().locals[index(local)];
-        const Type joined = join(type, value);
+        const bool temporary = routine_.temporaries.contains(local);
+        const Type joined = temporary ? promote(type, value) : join(type, value);
         changed_ |= joined != type;
         type = joined;
     }
@@ -126,6 +142,38 @@ private:
         if (!is_integral(t))
             fail(routine_[v].where,
                  "a range needs integers, not " + describe(t) + "; convert it with int(...)");
+    }
+
+    /// Python's range raises ValueError for a step of 0; what is known at the launch does too.
+    void check_step(Value v) {
+        const Expr& e = routine_[v];
+        if (e.op == Op::unary && static_cast<ir::Unary>(e.code) != ir::Unary::logical_not)
+            return check_step(e.operands[0]);
+        if (e.op == Op::local) {
+            std::vector<Value> assigned;
+            assignments(routine_.body, e.index, assigned);
+            if (assigned.size() == 1) check_step(assigned[0]);
+            return;
+        }
+        if (e.op == Op::literal_int && e.integer == 0) {
+            try {
+                fail(e.where, "the step of a range cannot be 0");
+            } catch (const Error& error) {
+                throw Error(ErrorKind::value, error.what());
+            }
+        }
+        // Under a condition, the user may have seen to it.
+        if (e.op == Op::parameter && settled_ && instance().function < 0 && branches_ == 0)
+            spec_.steps.push_back(e.index);
+    }
+
+    static void assignments(const ir::Block& statements, std::int32_t local,
+                            std::vector<Value>& found) {
+        for (const Stmt& s : statements) {
+            if (s.op == StmtOp::assign && s.index == local) found.push_back(s.operands[0]);
+            assignments(s.body, local, found);
+            assignments(s.otherwise, local, found);
+        }
     }
 
     Access& access_array(std::int32_t array, const std::vector<Value>& operands,
@@ -185,7 +233,7 @@ private:
             case Op::literal_int:
                 return weak_int_type;
             case Op::literal_uint:
-                return {DType::uint64, Weak::integer, true};
+                return weak_uint_type;
             case Op::literal_float:
                 return weak_float_type;
             case Op::local:
@@ -201,6 +249,11 @@ private:
                 return parameter(e.index).type;
             case Op::extent: {
                 const int ndim = require_array(e.index, e.where).ndim;
+                if (e.code && ndim != e.code - 1)
+                    fail(e.where, "'" + parameter_name(e.index) + "' has " + std::to_string(ndim) +
+                                      (ndim == 1 ? " dimension" : " dimensions") +
+                                      ", but its shape is unpacked into " +
+                                      std::to_string(e.code - 1));
                 if (e.integer >= ndim || e.integer < -ndim)
                     fail(e.where, "'" + parameter_name(e.index) + "' has " + std::to_string(ndim) +
                                       (ndim == 1 ? " dimension" : " dimensions") + ": no shape[" +
@@ -208,6 +261,7 @@ private:
                 return index_type;
             }
             case Op::size:
+            case Op::ndim:
                 require_array(e.index, e.where);
                 return index_type;
             case Op::unary:
@@ -241,6 +295,19 @@ private:
                 return call(v, e);
             case Op::atomic:
                 return atomic(e);
+            case Op::common: {
+                Type t;
+                for (const Value operand : e.operands) t = promote(t, number(operand));
+                becomes(e.operands[0], t);
+                return t;
+            }
+            case Op::random:
+                for (const Value operand : e.operands)
+                    if (const Type t = number(operand); !is_integral(t))
+                        fail(routine_[operand].where, "random() takes integers, not a " +
+                                                          describe(t) +
+                                                          "; convert it with int(...)");
+                return strong(e.dtype);
         }
         return {};
     }
@@ -253,6 +320,8 @@ private:
             fail(e.where, "~ of a " + describe(t) + "; it takes integers and booleans");
         if ((op == ir::Unary::negative || op == ir::Unary::positive) && is_bool(t))
             fail(e.where, "the sign of a bool; write `not x`, or convert it with int(...)");
+        if (op == ir::Unary::round && is_bool(t))
+            fail(e.where, "round() of a bool; convert it with int(...)");
         return t;
     }
 
@@ -326,7 +395,8 @@ private:
         }
         const std::int32_t callee = instantiate(e.index, std::move(arguments), e.where);
         instance().callees[static_cast<std::size_t>(v)] = callee;
-        return spec_.instances[index(callee)].result;
+        const std::vector<Type>& results = spec_.instances[index(callee)].results;
+        return results.empty() ? Type{} : results[0];
     }
 
     std::int32_t instantiate(std::int32_t function, std::vector<ParameterType> arguments,
@@ -379,6 +449,15 @@ private:
                                   "tack.int64(x)");
         } else if (e.op == Op::parameter && instance().function < 0 &&
                    parameter(e.index).type.weak == Weak::integer) {
+            if (parameter(e.index).type == weak_uint_type) {
+                if (target.dtype != DType::uint64)
+                    throw Error(ErrorKind::value,
+                                routine_.name + ": argument '" + parameter_name(e.index) +
+                                    "' is above int64, not a value of " + describe(target) +
+                                    ", the type it takes in the kernel; pass a float or a number "
+                                    "with a dtype of its own");
+                return;
+            }
             narrow(spec_.ranges[index(e.index)], target.dtype);
         }
     }
@@ -402,6 +481,7 @@ private:
     const std::int32_t self_;
     const ir::Routine& routine_;
     bool changed_ = false;
+    int branches_ = 0;      // of the statement that is being typed
     bool settled_ = false;  // all types are known: what is still missing is the user's mistake
 };
 
@@ -449,16 +529,11 @@ private:
         }
         switch (s.op) {
             case StmtOp::assign:
-                if (in_parallel_ && outside_[static_cast<std::size_t>(s.index)]) {
-                    const std::string& name = routine_.locals[static_cast<std::size_t>(s.index)];
-                    ir::fail(routine_, s.where,
-                             "'" + name +
-                                 "' is from outside the parallel loop, whose iterations "
-                                 "are unordered and cannot share it; to accumulate, write "
-                                 "tack.atomic_add(result, 0, value) on an array argument, else use "
-                                 "another name for a variable of the iteration");
-                }
-                set(state, s.index);
+                assign(s.index, s.where, state);
+                break;
+            case StmtOp::unpack:
+                for (const ir::Local l : s.locals)
+                    assign(static_cast<std::int32_t>(l), s.where, state);
                 break;
             case StmtOp::parallel: {
                 State inside = state;
@@ -514,6 +589,17 @@ private:
             case StmtOp::evaluate:
                 break;
         }
+    }
+
+    void assign(std::int32_t local, ir::Location where, State& state) {
+        if (in_parallel_ && outside_[static_cast<std::size_t>(local)])
+            ir::fail(routine_, where,
+                     "'" + routine_.locals[static_cast<std::size_t>(local)] +
+                         "' is from outside the parallel loop, whose iterations "
+                         "are unordered and cannot share it; to accumulate, write "
+                         "tack.atomic_add(result, 0, value) on an array argument, else use "
+                         "another name for a variable of the iteration");
+        set(state, local);
     }
 
     /// Walks a loop's body, leaving `inside` as a pass ends, and gives the state where its breaks

@@ -1,6 +1,6 @@
 #include <cassert>
 
-#include "kernel/ir.hpp"
+#include "kernel/passes.hpp"
 #include "tack/error.hpp"
 
 namespace tack::ir {
@@ -137,12 +137,14 @@ Value Builder::use(Parameter parameter) { return state_->add(indexed(Op::paramet
 Value Builder::load(Parameter array, std::span<const Value> indices) {
     return state_->add(indexed(Op::load, array, indices));
 }
-Value Builder::extent(Parameter array, int axis) {
+Value Builder::extent(Parameter array, int axis, int ndim) {
     Expr e = indexed(Op::extent, array);
     e.integer = axis;
+    e.code = static_cast<std::uint8_t>(ndim + 1);
     return state_->add(std::move(e));
 }
 Value Builder::size(Parameter array) { return state_->add(indexed(Op::size, array)); }
+Value Builder::ndim(Parameter array) { return state_->add(indexed(Op::ndim, array)); }
 
 Value Builder::unary(Unary op, Value operand) {
     // A negative number is a literal, so that its value can be checked against a dtype's range.
@@ -196,11 +198,30 @@ Value Builder::atomic(Atomic op, Parameter array, std::span<const Value> indices
     e.operands.push_back(value);
     return state_->add(std::move(e));
 }
+Value Builder::common(std::span<const Value> values) {
+    return state_->add(coded(Op::common, 0, {values.begin(), values.end()}));
+}
+Value Builder::random(DType dtype, std::span<const Value> seed_and_indices) {
+    if (seed_and_indices.size() < 2)
+        fail("random() takes a seed and one index or more, as in random(seed, i)");
+    if (dtype != DType::float32 && dtype != DType::float64)
+        fail("random() gives float32 or float64, not " + std::string(tack::name(dtype)) +
+             "; convert its result");
+    Expr e = coded(Op::random, 0, {seed_and_indices.begin(), seed_and_indices.end()});
+    e.dtype = dtype;
+    return state_->add(std::move(e));
+}
 
 Local Builder::local(std::string name) {
     auto& locals = state_->routine().locals;
     locals.push_back(std::move(name));
     return static_cast<Local>(locals.size() - 1);
+}
+Local Builder::temporary(Value value) {
+    const Local local = this->local("t");
+    state_->routine().temporaries.insert(static_cast<std::int32_t>(local));
+    assign(local, value);
+    return local;
 }
 void Builder::assign(Local target, Value value) {
     Stmt& s = state_->add(StmtOp::assign);
@@ -274,10 +295,16 @@ void Builder::continue_loop() {
         if (o->op != StmtOp::if_else) return void(state_->add(StmtOp::continue_loop));
     fail("continue outside a loop");
 }
-void Builder::return_value(Value value) {
+void Builder::return_value(Value value) { return_values({&value, 1}); }
+void Builder::return_values(std::span<const Value> values) {
     if (!state_->in_function())
         fail("a kernel returns nothing; store the result into an array argument");
-    state_->add(StmtOp::return_value).operands = {value};
+    state_->add(StmtOp::return_value).operands.assign(values.begin(), values.end());
+}
+void Builder::unpack(std::span<const Local> targets, Value call) {
+    Stmt& s = state_->add(StmtOp::unpack);
+    s.locals.assign(targets.begin(), targets.end());
+    s.operands = {call};
 }
 void Builder::return_nothing() {
     if (state_->in_function()) return void(state_->add(StmtOp::return_value));
@@ -291,6 +318,8 @@ std::shared_ptr<const Program> Builder::finish() {
         fail("finish() with an open function, loop or branch");
     auto program = std::move(state_->program);
     state_.reset();
+    inline_temporaries(*program);
+    order_effects(*program);
     return program;
 }
 

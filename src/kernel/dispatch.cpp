@@ -21,45 +21,54 @@ namespace {
 std::atomic<void (*)(void*)> acquire_gil{nullptr};
 std::atomic<void* (*)()> release_gil{nullptr};
 
-/// What a launch's compiled code depends on: one or two bytes per argument. Most kernels' keys fit
-/// the object itself, so that a launch allocates nothing.
+/// What a launch's compiled code depends on: two bytes per argument. Most kernels' keys fit the
+/// object itself, so that a launch allocates nothing.
 class Key {
 public:
-    void add(std::uint8_t byte) {
-        if (size_ < inline_capacity) {
-            inline_[size_++] = byte;
-            return;
-        }
-        overflow_.push_back(byte);
+    void add(std::uint8_t first, std::uint8_t second) {
+        const auto code = static_cast<std::uint16_t>(first << 8 | second);
+        if (size_ < inline_capacity)
+            inline_[size_++] = code;
+        else
+            overflow_.push_back(code);
     }
     bool operator==(const Key& other) const noexcept {
-        return size_ == other.size_ && std::memcmp(inline_, other.inline_, size_) == 0 &&
+        return size_ == other.size_ &&
+               std::memcmp(inline_, other.inline_, size_ * sizeof(std::uint16_t)) == 0 &&
                overflow_ == other.overflow_;
     }
 
 private:
-    static constexpr std::size_t inline_capacity = 64;
+    static constexpr std::size_t inline_capacity = 32;
     std::size_t size_ = 0;
-    std::uint8_t inline_[inline_capacity];
-    std::vector<std::uint8_t> overflow_;
+    std::uint16_t inline_[inline_capacity];
+    std::vector<std::uint16_t> overflow_;
 };
 
 /// The eight-byte slots of a launch, on the stack for all but unusually many parameters.
 class Slots {
 public:
-    void add(std::uint64_t value) {
-        if (size_ < inline_capacity) {
-            inline_[size_++] = value;
-            return;
-        }
-        if (overflow_.empty()) overflow_.assign(inline_, inline_ + size_);
-        overflow_.push_back(value);
+    void add(std::uint64_t value) { *room(1) = value; }
+    void add_array(const HostView& array) {
+        std::uint64_t* const to = room(1 + static_cast<std::size_t>(array.ndim));
+        to[0] = reinterpret_cast<std::uintptr_t>(array.address);
+        for (int axis = 0; axis < array.ndim; ++axis)
+            to[axis + 1] = static_cast<std::uint64_t>(array.extents[axis]);
     }
     const std::uint64_t* data() const noexcept {
         return overflow_.empty() ? inline_ : overflow_.data();
     }
 
 private:
+    std::uint64_t* room(std::size_t count) {
+        const std::size_t at = size_;
+        size_ += count;
+        if (size_ <= inline_capacity) return inline_ + at;
+        if (overflow_.empty()) overflow_.assign(inline_, inline_ + at);
+        overflow_.resize(size_);
+        return overflow_.data() + at;
+    }
+
     static constexpr std::size_t inline_capacity = 80;
     std::size_t size_ = 0;
     std::uint64_t inline_[inline_capacity];
@@ -74,12 +83,25 @@ struct Entry {
     detail::Ref<Executable> executable;
     std::vector<std::int32_t> stored;  // array parameters that the kernel may store to
     std::vector<std::pair<std::int32_t, IntegerRange>> ranges;
+    std::vector<std::int32_t> steps;  // scalar parameters that must not be 0
     Entry* next = nullptr;
 };
 
-bool overlap(const ArrayState& a, const ArrayState& b) noexcept {
-    const auto* p = static_cast<const char*>(a.address());
-    const auto* q = static_cast<const char*>(b.address());
+HostView view_of(const Argument& a) noexcept {
+    if (a.kind == Argument::Kind::host_view) return *a.view;
+    const ArrayState& s = *a.array;
+    return {s.address(), s.shape.data(), s.nbytes, s.shape.ndim(), s.dtype, s.writable};
+}
+
+/// The backend of borrowed host memory. A plain device lives as long as the process.
+Backend* host_backend() {
+    static Backend* const host = &plain_device("cpu", 0).backend();
+    return host;
+}
+
+bool overlap(const HostView& a, const HostView& b) noexcept {
+    const auto* p = static_cast<const char*>(a.address);
+    const auto* q = static_cast<const char*>(b.address);
     return p < q + b.nbytes && q < p + a.nbytes;
 }
 
@@ -167,7 +189,7 @@ struct Dispatcher::State {
         for (std::size_t k = 0; k < arguments.size(); ++k) {
             const Argument& a = arguments[k];
             const ir::ParameterInfo& p = parameters[k];
-            if (a.kind == Argument::Kind::array) {
+            if (a.is_array()) {
                 bind_array(k, a, p, bound);
             } else {
                 bind_scalar(k, a, p, bound);
@@ -181,11 +203,12 @@ struct Dispatcher::State {
 
     void bind_array(std::size_t k, const Argument& a, const ir::ParameterInfo& p,
                     Bound& bound) const {
-        const ArrayState& array = *a.array;
+        const HostView array = view_of(a);
         if (p.kind == ir::ParameterInfo::Kind::scalar ||
             (p.kind == ir::ParameterInfo::Kind::array && p.dtype != array.dtype))
             fail_kind(k, "an array of " + std::string(tack::name(array.dtype)));
-        Backend* backend = array.buffer->backend.get();
+        Backend* backend =
+            a.kind == Argument::Kind::array ? a.array->buffer->backend.get() : host_backend();
         if (!bound.backend) {
             bound.backend = backend;
         } else if (bound.backend != backend &&
@@ -195,11 +218,9 @@ struct Dispatcher::State {
                                        bound.backend->memory_domain() +
                                        "; bring them together with to_device()");
         }
-        bound.key.add(static_cast<std::uint8_t>(array.dtype));
-        bound.key.add(static_cast<std::uint8_t>(array.shape.ndim()));
-        bound.slots.add(reinterpret_cast<std::uintptr_t>(array.address()));
-        for (const std::int64_t extent : array.shape)
-            bound.slots.add(static_cast<std::uint64_t>(extent));
+        bound.key.add(static_cast<std::uint8_t>(array.dtype),
+                      static_cast<std::uint8_t>(array.ndim));
+        bound.slots.add_array(array);
     }
 
     void bind_scalar(std::size_t k, const Argument& a, const ir::ParameterInfo& p,
@@ -207,8 +228,8 @@ struct Dispatcher::State {
         if (p.kind == ir::ParameterInfo::Kind::array) fail_kind(k, "a number");
         const bool declared = p.kind == ir::ParameterInfo::Kind::scalar;
         // Above every dtype with its dimensions: a scalar's byte never looks like an array's.
-        bound.key.add(static_cast<std::uint8_t>(0x80 + static_cast<int>(a.kind)));
-        bound.key.add(static_cast<std::uint8_t>(a.dtype));
+        bound.key.add(static_cast<std::uint8_t>(0x80 + static_cast<int>(a.kind)),
+                      static_cast<std::uint8_t>(a.dtype));
         bound.slots.add(declared && a.dtype != p.dtype ? declared_value(k, a, p.dtype) : a.bits);
     }
 
@@ -238,18 +259,20 @@ struct Dispatcher::State {
 
     ParameterType parameter_type(std::size_t k, const Argument& a) const {
         ParameterType type;
-        if (a.kind == Argument::Kind::array) {
+        if (a.is_array()) {
+            const HostView array = view_of(a);
             type.is_array = true;
-            type.type = strong(a.dtype);
-            type.ndim = a.array->shape.ndim();
+            type.type = strong(array.dtype);
+            type.ndim = array.ndim;
             type.array = static_cast<std::int32_t>(k);
             return type;
         }
         const ir::ParameterInfo& p = program->kernel.parameters[k];
         type.type = p.kind == ir::ParameterInfo::Kind::scalar ? strong(p.dtype)
-                    : a.kind == Argument::Kind::weak_integer  ? weak_int_type
                     : a.kind == Argument::Kind::weak_float    ? weak_float_type
-                                                              : strong(a.dtype);
+                    : a.kind == Argument::Kind::scalar        ? strong(a.dtype)
+                    : a.dtype == DType::uint64                ? weak_uint_type
+                                                              : weak_int_type;
         return type;
     }
 
@@ -279,6 +302,7 @@ struct Dispatcher::State {
         entry->backend = detail::Ref<Backend>(bound.backend);
         entry->no_alias = no_alias;
         entry->executable = bound.backend->compile(spec);
+        entry->steps = spec.steps;
         for (std::size_t k = 0; k < arguments.size(); ++k) {
             if (spec.access[k].stores) entry->stored.push_back(static_cast<std::int32_t>(k));
             if (arguments[k].kind == Argument::Kind::weak_integer &&
@@ -293,10 +317,10 @@ struct Dispatcher::State {
     /// Whether an array that is stored to shares bytes with another.
     static bool stored_overlap(const Entry& entry, std::span<const Argument> arguments) noexcept {
         for (const std::int32_t k : entry.stored) {
-            const ArrayState& stored = *arguments[static_cast<std::size_t>(k)].array;
+            const HostView stored = view_of(arguments[static_cast<std::size_t>(k)]);
             for (std::size_t j = 0; j < arguments.size(); ++j)
-                if (arguments[j].kind == Argument::Kind::array &&
-                    static_cast<std::int32_t>(j) != k && overlap(stored, *arguments[j].array))
+                if (arguments[j].is_array() && static_cast<std::int32_t>(j) != k &&
+                    overlap(stored, view_of(arguments[j])))
                     return true;
         }
         return false;
@@ -304,7 +328,7 @@ struct Dispatcher::State {
 
     void check(const Entry& entry, std::span<const Argument> arguments) const {
         for (const std::int32_t k : entry.stored)
-            if (!arguments[static_cast<std::size_t>(k)].array->writable)
+            if (!view_of(arguments[static_cast<std::size_t>(k)]).writable)
                 fail(ErrorKind::value,
                      "parameter '" + parameter_name(static_cast<std::size_t>(k)) +
                          "' is a read-only array, and the kernel may store to it; pass a "
@@ -320,6 +344,21 @@ struct Dispatcher::State {
                          ", the type it takes in the kernel; pass a number that is, or one with "
                          "a dtype of its own");
         }
+        for (const std::int32_t k : entry.steps)
+            if (arguments[static_cast<std::size_t>(k)].bits == 0)
+                fail(ErrorKind::value, "argument '" + parameter_name(static_cast<std::size_t>(k)) +
+                                           "' is 0, and it is the step of a range, which cannot "
+                                           "be 0; pass a step of either sign");
+    }
+
+    [[noreturn]] void fail_bounds(const BoundsFault& fault) const {
+        const std::string& array = parameter_name(static_cast<std::size_t>(fault.parameter));
+        fail(ErrorKind::index,
+             "index " + std::to_string(fault.index) + " is out of range for axis " +
+                 std::to_string(fault.axis) + " of '" + array + "', whose extent is " +
+                 std::to_string(fault.extent) +
+                 "; the launch has completed, reading 0 and storing nothing there. Guard the "
+                 "access with `if`, or change the loop's range");
     }
 };
 
@@ -341,7 +380,10 @@ void Dispatcher::launch(std::span<const Argument> arguments, bool gil_held) {
     state_->check(*entry, arguments);
     if (State::stored_overlap(*entry, arguments))
         entry = &state_->compiled(bound, arguments, false, gil_held);
-    bound.backend->launch(*entry->executable, {bound.slots.data(), gil_held});
+    BoundsFault fault;
+    bound.backend->launch(*entry->executable, {bound.slots.data(), gil_held,
+                                               state_->options.check_bounds ? &fault : nullptr});
+    if (fault.recorded) state_->fail_bounds(fault);
 }
 
 std::string Dispatcher::inspect(std::span<const Argument> arguments, Inspect what) {

@@ -1,5 +1,6 @@
 #include "kernel/ir.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -17,7 +18,7 @@ constexpr std::array<std::string_view, math_count> math_names = {
 };
 static_assert(math_names.back() == "trunc");
 
-constexpr std::array<const char*, 5> unary_names = {"-", "+", "~", "not ", "abs "};
+constexpr std::array<const char*, 6> unary_names = {"-", "+", "~", "not ", "abs ", "round "};
 constexpr std::array<const char*, 14> binary_names = {"+", "-", "*", "/",  "//", "%",   "**",
                                                       "&", "|", "^", "<<", ">>", "min", "max"};
 constexpr std::array<const char*, 6> compare_names = {"==", "!=", "<", "<=", ">", ">="};
@@ -56,7 +57,29 @@ private:
             }
         }
         out_ += ")\n";
+        names_.assign(r.locals.size(), {});
+        name_locals(r.body);
         block(r.body, 1);
+    }
+
+    /// Locals of one name are told apart by a number, in the order in which they are assigned.
+    void name_locals(const Block& statements) {
+        for (const Stmt& s : statements) {
+            if (s.op == StmtOp::assign) name_local(s.index);
+            for (const Local l : s.locals) name_local(static_cast<std::int32_t>(l));
+            name_locals(s.body);
+            name_locals(s.otherwise);
+        }
+    }
+
+    void name_local(std::int32_t index) {
+        std::string& name = names_[static_cast<std::size_t>(index)];
+        if (!name.empty()) return;
+        const std::string& own = routine_->locals[static_cast<std::size_t>(index)];
+        std::string tried = own;
+        for (int k = 1; std::find(names_.begin(), names_.end(), tried) != names_.end(); ++k)
+            tried = own + "." + std::to_string(k);
+        name = tried;
     }
 
     void block(const Block& statements, int depth) {
@@ -108,18 +131,19 @@ private:
                 out_ += "continue\n";
                 break;
             case StmtOp::return_value:
-                out_ += s.operands.empty() ? "return\n" : "return " + text(s.operands[0]) + "\n";
+                out_ += s.operands.empty() ? "return\n"
+                                           : "return " + list(s.operands, s.operands.size()) + "\n";
+                break;
+            case StmtOp::unpack:
+                for (std::size_t k = 0; k < s.locals.size(); ++k)
+                    out_ += (k ? ", " : "") + local_name(static_cast<std::int32_t>(s.locals[k]));
+                out_ += " = " + text(s.operands[0]) + "\n";
                 break;
         }
     }
 
-    std::string local_name(std::int32_t index) const {
-        const auto& names = routine_->locals;
-        const std::string& own = names[static_cast<std::size_t>(index)];
-        for (std::size_t k = 0; k < names.size(); ++k)
-            if (static_cast<std::int32_t>(k) != index && names[k] == own)
-                return own + "." + std::to_string(index);
-        return own;
+    const std::string& local_name(std::int32_t index) const {
+        return names_[static_cast<std::size_t>(index)];
     }
 
     const std::string& parameter_name(std::int32_t index) const {
@@ -159,6 +183,8 @@ private:
                 return parameter_name(e.index) + ".shape[" + std::to_string(e.integer) + "]";
             case Op::size:
                 return parameter_name(e.index) + ".size";
+            case Op::ndim:
+                return parameter_name(e.index) + ".ndim";
             case Op::unary:
                 return std::string("(") + unary_names[e.code] + operand(0) + ")";
             case Op::binary:
@@ -183,12 +209,18 @@ private:
                 return std::string(atomic_names[e.code]) + "(" +
                        access(e.index, e.operands, e.operands.size() - 1) + ", " +
                        text(e.operands.back()) + ")";
+            case Op::common:
+                return "common(" + list(e.operands, e.operands.size()) + ")";
+            case Op::random:
+                return "random(" + list(e.operands, e.operands.size()) + ", " +
+                       std::string(tack::name(e.dtype)) + ")";
         }
         return {};
     }
 
     const Program& program_;
     const Routine* routine_ = nullptr;
+    std::vector<std::string> names_;  // of the routine's locals
     std::string out_;
 };
 

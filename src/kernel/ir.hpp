@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ enum class Op : std::uint8_t {
     local,          // index
     parameter,      // index
     load,           // index: parameter; operands: indices
-    extent,         // index: parameter; integer: axis
+    extent,         // index: parameter; integer: axis; code: 1 + ndim to have, or 0
     size,           // index: parameter
+    ndim,           // index: parameter
     unary,          // code: Unary
     binary,         // code: Binary
     compare,        // code: Compare
@@ -41,6 +43,8 @@ enum class Op : std::uint8_t {
     math,    // code: Math
     call,    // index: function; operands: arguments
     atomic,  // code: Atomic; index: parameter; operands: indices, then the value
+    common,  // operands: the value, then others of whose types it takes the promotion
+    random,  // dtype; operands: seed, indices
 };
 
 struct Expr {
@@ -64,7 +68,8 @@ enum class StmtOp : std::uint8_t {
     if_else,     // value; body, otherwise
     break_loop,
     continue_loop,
-    return_value,  // value, or none
+    return_value,  // values, or none
+    unpack,        // locals; the call
 };
 
 struct Stmt;
@@ -94,6 +99,8 @@ struct Routine {
     Source source;
     std::vector<ParameterInfo> parameters;
     std::vector<std::string> locals;  // names
+    // Of the locals those that no user named: a weak number stays weak in them.
+    std::set<std::int32_t> temporaries;
     std::vector<Expr> exprs;
     Block body;
 

@@ -30,7 +30,7 @@ struct Instance {
     std::vector<Type> exprs;
     std::vector<Type> locals;
     std::vector<std::int32_t> callees;  // by expression: the instance that a call runs
-    Type result;                        // not known: returns nothing
+    std::vector<Type> results;          // of what it returns, if anything
     bool finished = false;              // false while it is being typed: a call then is recursion
 };
 
@@ -47,6 +47,16 @@ struct IntegerRange {
     std::int64_t high = std::numeric_limits<std::int64_t>::max();
 };
 
+/// The first index that a launch with check_bounds found out of range. Generated code declares the
+/// same layout.
+struct BoundsFault {
+    std::uint32_t recorded = 0;
+    std::int32_t parameter = 0;  // of the kernel
+    std::int32_t axis = 0;
+    std::int64_t index = 0;
+    std::int64_t extent = 0;
+};
+
 struct Specialization {
     std::shared_ptr<const ir::Program> program;
     Options options;
@@ -54,6 +64,7 @@ struct Specialization {
     std::deque<Instance> instances;    // the kernel first; a deque: typing one may add others
     std::vector<Access> access;        // by kernel parameter
     std::vector<IntegerRange> ranges;  // by kernel parameter
+    std::vector<std::int32_t> steps;   // kernel parameters that are loops' steps: not 0
 
     const ir::Routine& routine(const Instance& instance) const {
         return instance.function < 0

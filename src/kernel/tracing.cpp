@@ -38,12 +38,7 @@ ir::Builder& tracer(const char* what) {
     return *current;
 }
 
-ir::Local keep(ir::Value value) {
-    ir::Builder& b = tracer("value");
-    const ir::Local local = b.local("t");
-    b.assign(local, value);
-    return local;
-}
+ir::Local keep(ir::Value value) { return tracer("value").temporary(value); }
 
 void begin_parallel(std::initializer_list<Range> ranges, ir::Local* variables) {
     ir::Builder& b = tracer("parallel");

@@ -29,6 +29,7 @@ struct Type {
 constexpr Type strong(DType dtype) { return {dtype, Weak::none, true}; }
 inline constexpr Type index_type{DType::int64, Weak::index, true};
 inline constexpr Type weak_int_type{DType::int64, Weak::integer, true};
+inline constexpr Type weak_uint_type{DType::uint64, Weak::integer, true};  // above int64
 inline constexpr Type weak_float_type{DType::float64, Weak::floating, true};
 
 /// NumPy's promote_types of two dtypes; bfloat16 stands where float16 does, and the two meet in

@@ -43,6 +43,7 @@ TEST_F(Cache, a_second_payload_replaces_the_first) {
     EXPECT_EQ(folder.names().size(), 1u);
 }
 
+// ml-explore/mlx#3832
 TEST_F(Cache, an_entry_of_another_key_under_the_same_name_is_a_miss) {
     store("one", "payload of one");
     const std::string entry = read_whole(only_file());
@@ -97,6 +98,7 @@ TEST_F(Cache, the_folder_is_made_for_this_user_alone) {
     rmdir(made.c_str());
 }
 
+// NVIDIA/cudf#4857
 TEST_F(Cache, a_folder_that_others_may_write_is_not_used) {
     store("key", "payload");
     for (const mode_t mode : {0777, 0720, 0702}) {
@@ -244,6 +246,7 @@ TEST_F(Cache, a_limit_that_is_no_number_is_the_usual_one) {
     }
 }
 
+// libocca/occa#449, CHIP-SPV/chipStar#1081
 TEST_F(Cache, processes_that_store_and_load_at_once_see_whole_entries) {
     std::vector<pid_t> children;
     for (int c = 0; c < 8; ++c)

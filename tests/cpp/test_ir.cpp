@@ -140,6 +140,32 @@ TEST(Analysis, a_local_has_the_type_of_all_that_is_assigned_to_it) {  // taichi-
     EXPECT_EQ(spec.instances[0].locals[static_cast<std::size_t>(s)], kernel::weak_float_type);
 }
 
+TEST(Builder, values_that_a_function_returns_together_are_unpacked) {
+    InLoop k;
+    const std::string parameters[] = {"v"};
+    const ir::Function pair = k.b.begin_function("pair", parameters);
+    const Value both[] = {k.b.use(Parameter{0}), k.b.literal(std::int64_t{1})};
+    k.b.return_values(both);
+    k.b.end_function();
+    const Local targets[] = {k.b.local("p"), k.b.local("q")};
+    const Value argument = k.at(k.x);
+    k.b.unpack(targets, k.b.call(pair, {&argument, 1}));
+    k.store(k.b.binary(ir::Binary::add, k.b.use(targets[0]), k.b.use(targets[1])));
+    k.b.end();
+    const std::string text = ir::to_string(*k.b.finish());
+    EXPECT_NE(text.find("p, q = pair(x[i])"), std::string::npos) << text;
+    EXPECT_NE(text.find("return v, 1"), std::string::npos) << text;
+}
+
+TEST(Analysis, a_common_value_has_the_promotion_of_all_and_they_are_only_typed) {
+    InLoop k;
+    const Value values[] = {k.at(k.x), k.b.literal(2.5)};
+    const Value common = k.b.common(values);
+    k.store(common);
+    const kernel::Specialization spec = k.specialize(DType::int32, DType::float64);
+    EXPECT_EQ(spec.instances[0].exprs[static_cast<std::size_t>(common)].dtype, DType::float64);
+}
+
 TEST(Analysis, a_literal_that_the_other_s_dtype_cannot_hold_is_an_error_that_names_both) {
     InLoop k;
     k.store(k.b.binary(ir::Binary::add, k.at(k.x), k.b.literal(std::int64_t{300})));

@@ -255,6 +255,87 @@ TEST(Kernel, half_precision_rounds_each_operation) {
     EXPECT_EQ(float(out[1]), 1.0f);
 }
 
+// what C++ expressions become
+
+/// The lines of the loop's body in the program of a kernel over two arrays.
+template <class F>
+std::string traced(F body) {
+    const Kernel kernel("kernel", [&](InOut<float> x, InOut<std::int32_t> n) {
+        parallel(x.size(), [&](Index i) { body(i, x, n); });
+    });
+    const std::string text =
+        kernel.inspect(kernel::Inspect::ir, zeros({1}), zeros({1}, DType::int32));
+    std::string out;
+    std::size_t at = text.find('\n', text.find("parallel")) + 1;
+    for (; at < text.size(); at = text.find('\n', at) + 1)
+        out += text.substr(at + 8, text.find('\n', at) - at - 7);
+    return out;
+}
+
+TEST(TracedKernel, an_expression_is_one_statement) {
+    EXPECT_EQ(traced([](Index i, auto& x, auto&) { x[i] = 2.0 * x[i] + x[i + 1]; }),
+              "arg0[i] = ((2.0 * arg0[i]) + arg0[(i + 1)])\n");
+}
+
+TEST(TracedKernel, a_value_used_twice_is_evaluated_once) {
+    EXPECT_EQ(traced([](Index i, auto& x, auto&) {
+                  const Expr v = sqrt(x[i]);
+                  x[i] = v * v;
+              }),
+              "t = sqrt(arg0[i])\narg0[i] = (t * t)\n");
+}
+
+TEST(TracedKernel, a_value_read_before_a_store_is_not_read_after_it) {
+    EXPECT_EQ(traced([](Index i, auto& x, auto&) {
+                  const Expr before = x[i];
+                  x[i] = 0;
+                  x[i + 1] = before;
+              }),
+              "t = arg0[i]\narg0[i] = 0\narg0[(i + 1)] = t\n");
+}
+
+TEST(TracedKernel, a_value_read_before_an_atomic_is_not_read_after_it) {
+    EXPECT_EQ(traced([](Index i, auto& x, auto& n) {
+                  const Expr before = n[0];
+                  const Expr old = atomic_add(n[0], 1);
+                  x[i] = before + old;
+              }),
+              "t = arg1[0]\nt.1 = atomic_add(arg1[0], 1)\narg0[i] = (t + t.1)\n");
+}
+
+TEST(TracedKernel, an_atomic_whose_old_value_is_not_used_is_a_statement) {
+    EXPECT_EQ(traced([](Index i, auto&, auto& n) { atomic_add(n[i], 1); }),
+              "atomic_add(arg1[i], 1)\n");
+}
+
+TEST(TracedKernel, a_value_that_nothing_uses_is_not_computed) {
+    EXPECT_EQ(traced([](Index i, auto& x, auto&) {
+                  static_cast<void>(sqrt(x[i]) / 2);
+                  x[i] = 1;
+              }),
+              "arg0[i] = 1\n");
+}
+
+TEST(TracedKernel, a_while_has_its_condition) {
+    EXPECT_EQ(traced([](Index i, auto& x, auto&) {
+                  while_([&] { return x[i] < 4; }, [&] { x[i] += 1; });
+              }),
+              "while (arg0[i] < 4)\n    arg0[i] = (arg0[i] + 1)\n");
+}
+
+TEST(TracedKernel, numbers_stay_weak_through_an_expression) {
+    Array x = full({1}, 0.7f);
+    Kernel kernel("kernel", [](InOut<float> y) {
+        parallel(y.size(), [&](Index i) {
+            const Expr third = Expr(1.0) / 3;
+            y[i] = y[i] * third + third;
+        });
+    });
+    kernel(x);
+    const auto third = static_cast<float>(1.0 / 3);
+    EXPECT_EQ(x.to_vector<float>()[0], 0.7f * third + third);
+}
+
 TEST(Kernel, inspect_shows_program_source_and_assembly) {
     const Array x = zeros({4});
     EXPECT_NE(saxpy().inspect(kernel::Inspect::ir, 1.0f, x, x).find("parallel"), std::string::npos);

@@ -22,9 +22,9 @@ struct Pages {
     Pages(int first, int second)
         : size(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
           all(static_cast<char*>(
-              mmap(nullptr, 4 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+              mmap(nullptr, (3 + gap) * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
         munmap(all, size);
-        munmap(all + 3 * size, size);
+        munmap(all + 3 * size, gap * size);
         mprotect(begin(), size, first);
         mprotect(begin() + size, size, second);
     }
@@ -34,6 +34,8 @@ struct Pages {
     char* begin() const { return all + size; }
     std::int64_t bytes() const { return static_cast<std::int64_t>(2 * size); }
 
+    // What maps memory meanwhile gets the upper end of this hole, away from the two pages.
+    static constexpr std::size_t gap = 4096;
     const std::size_t size;
     char* const all;
 };

@@ -6,7 +6,7 @@ from source_files import ROOT, report, text_of, tracked
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 PYTHON = re.compile(r"(Python\.h$|nanobind/|pybind11/|numpy/)")
-LLVM = re.compile(r"(llvm|clang|lld)(-c)?/")
+LLVM = re.compile(r"(llvm|clang(?!/tack_clang\.h$)|lld)(-c)?/")
 DRIVERS = re.compile(r"(cuda|nvrtc|hip/|level_zero/|ze_api|zes_api|Metal/|CL/|vulkan/)")
 VTK = re.compile(r"vtk[A-Z]")
 INTERNAL = re.compile(r"(array|backend|clang|codegen|device|interop|kernel)/")

@@ -10,9 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # A plain block right after it is what it prints.
-BLOCK = re.compile(
-    r"^```python\n(.*?)^```$(?:\n+```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n+```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 WITHOUT_PARTNER = {*sys.stdlib_module_names, "numpy", "tack"}
 
 

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 import pytest
+
 import tack
 
 

@@ -27,7 +27,7 @@ def output(*arguments, **environment):
 
 
 def test_the_table_names_versions_compiler_cache_and_every_backend(tmp_path):
-    heading, *rows = output(TACK_CACHE_DIR=str(tmp_path)).splitlines()
+    heading, *rows, _ = output(TACK_CACHE_DIR=str(tmp_path)).splitlines()
     assert heading.startswith(f"tack {tack.__version__}   libtack {tack.__version__}   ")
     assert str(tmp_path) in heading
     assert heading.endswith("(0 MB of 512)")
@@ -54,6 +54,38 @@ def test_json_holds_what_the_table_holds(tmp_path):
     assert report["devices"] == ["cpu"]
     assert report["compiler"]
     assert report["threads"] >= 1
+
+
+def fake_vtk(folder, version, *files):
+    """A folder for PYTHONPATH with what pip writes of a VTK; importing it is an error."""
+    about = folder / f"vtk-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vtk\nVersion: {version}\n")
+    for file in ("vtkmodules/__init__.py", *files):
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("raise AssertionError('VTK was imported')\n")
+    packages = Path(tack.__file__).parents[1]
+    return {"PYTHONPATH": os.pathsep.join(map(str, [folder, packages]))}
+
+
+@pytest.mark.parametrize(
+    "version, files, text",
+    [
+        ("9.8.0", ["vtkmodules/util/dlpack_support.py"], "its own vtkmodules.util.dlpack_support"),
+        ("9.7.2", [], "tack.interop.vtk.install_dlpack_support()"),
+        ("9.10.0rc1", [], "tack.interop.vtk.install_dlpack_support()"),
+        ("9.6.1", [], "VTK 9.7 and newer"),
+    ],
+)
+def test_the_last_line_says_how_the_installed_vtk_exchanges_arrays(tmp_path, version, files, text):
+    environment = fake_vtk(tmp_path, version, *files)
+    last = output(**environment).splitlines()[-1]
+    assert last.startswith(f"VTK {version} ")
+    assert text in last
+    report = json.loads(output("--json", **environment))
+    assert report["vtk"]["version"] == version
+    assert text in report["vtk"]["exchange"]
 
 
 def test_the_home_folder_is_abbreviated(tmp_path):

@@ -57,7 +57,7 @@ def test_a_mistake_in_the_use_of_a_stub_is_found(mypy, tmp_path):
     assert done.stdout.count("error:") >= 2, done.stdout + done.stderr
 
 
-MODULES = ["tack", "tack.kernel", "tack.interop", "tack.interop.dlpack"]
+MODULES = ["tack", "tack.kernel", "tack.interop", "tack.interop.dlpack", "tack.interop.vtk"]
 
 
 def stub_tree(module):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import tack
 import tack.interop.dlpack
+import tack.interop.vtk as tv
 
 
 @tack.func
@@ -49,6 +50,20 @@ fresh: tack.Array = tack.asarray([1, 2], dtype=tack.int8, device="cpu")
 record: tack.Explanation = tack.explain(elevation.T)
 facts: tuple[str, str | None, bool] = (str(record), record.layout, record.shared)
 as_numpy: npt.NDArray[Any] = np.asarray(a)
+
+
+# VTK, which need not be installed here
+def smoothed(image: Any) -> tack.Array | None:
+    tv.install_dlpack_support()
+    data = tv.point_data(image)
+    density: tack.Array = data["density"]
+    data["copy"] = density.copy()
+    data["numpy"] = np.zeros(density.shape)
+    there = tv.array_to_vtk(density, n_components=1, name="again")
+    tv.modified(there)
+    back: tack.Array = tv.vtk_to_array(there, flatten=True)
+    return tv.points(image) or back
+
 
 # making
 total: tack.Array = tack.zeros(1)

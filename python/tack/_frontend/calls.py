@@ -9,14 +9,23 @@ import sys
 from types import FunctionType
 
 from .. import _core
-from ..kernel import Func, ndrange
+from ..kernel import Func, ndrange, random
 from . import unsupported
-from .expressions import NOT_STATIC, Expressions
-from .functions import ATOMICS, BUILTINS, COMPOSED_MATH, MATH, MATH_OBJECTS, TWO_ARGUMENTS
+from .expressions import NOT_STATIC
+from .functions import (
+    ATOMICS,
+    BUILTINS,
+    COMPOSED_MATH,
+    MATH,
+    MATH_OBJECTS,
+    TWO_ARGUMENTS,
+    VECTORS,
+)
 from .names import dtype_name
+from .vectors import Vectors
 
 
-class Calls(Expressions):
+class Calls(Vectors):
     def value_Call(self, node, is_statement=False):
         callee = self.callee(node)
         if isinstance(callee, Func):
@@ -24,6 +33,11 @@ class Calls(Expressions):
         key = id(callee)
         if key in ATOMICS:
             return self.call_atomic(node, ATOMICS[key])
+        if key in VECTORS:
+            self.require_number(node)
+            return getattr(self, "call_" + VECTORS[key])(node)
+        if callee is random:
+            return self.call_random(node)
         if key in BUILTINS:
             return getattr(self, "builtin_" + BUILTINS[key])(node)
         if key in COMPOSED_MATH:
@@ -45,8 +59,8 @@ class Calls(Expressions):
             if name.endswith(".astype"):
                 hint = "write tack.float32(x[i]) to convert an element"
             self.fail(node.func, f"'{name}' cannot be called in a kernel; {hint}")
-        if node.keywords:
-            word = node.keywords[0]
+        word = node.keywords[0] if node.keywords else None
+        if word is not None and (callee is not random or word.arg != "dtype"):
             self.fail(
                 word.value,
                 f"keyword argument '{word.arg}' of {name}(): "
@@ -65,10 +79,11 @@ class Calls(Expressions):
         elif callee is ndrange:
             advice = "it stands in `for i, j in tack.ndrange(...)` only"
         elif getattr(builtins, own, None) is callee:
-            advice = unsupported.BUILTINS.get(own, "kernels have abs, divmod, len, max, min, pow")
+            advice = unsupported.BUILTINS.get(own, "abs, divmod, len, max, min, pow and round can")
         elif getattr(math, own, None) is callee:
             known = sorted({*MATH_OBJECTS, *COMPOSED_MATH.values()})
-            advice = f"of the math module, kernels have {', '.join(known)}"
+            advice = unsupported.MATH.get(own, "write it in a @tack.func function")
+            advice += f"; of the math module, kernels have {', '.join(known)}"
         elif isinstance(callee, FunctionType):
             advice = "decorate it with @tack.func"
         elif getattr(sys.modules.get("numpy"), own, None) is callee and hasattr(math, own):
@@ -94,15 +109,50 @@ class Calls(Expressions):
     def call_func(self, node, callee, is_statement):
         function = self.program.device_function(callee, self, node)
         self.check_count(node, len(function.parameters))
-        if not function.returns and not is_statement:
-            self.fail(node, f"{ast.unparse(node.func)}() returns nothing, so it has no value")
+        name, results = ast.unparse(node.func), function.results
+        if results is None and not is_statement:
+            self.fail(node, f"{name}() returns nothing, so it has no value")
+        if results is not None and len(results) > 1 and not is_statement:
+            names = ", ".join("abcdefgh"[: len(results)])
+            self.fail(node, f"{name}() returns {len(results)} values: `{names} = {name}(...)`")
         if function.effects:
-            self.require_iteration(node, f"{ast.unparse(node.func)}() stores to memory")
+            self.require_iteration(node, f"{name}() stores to memory")
             self.effects = True
-        arguments = [self.value(argument) for argument in node.args]
+        arguments = []
+        for argument in node.args:
+            if self.shape_of(argument):
+                arguments += [part() for part in self.vector(argument).parts]
+            else:
+                arguments.append(self.value(argument))
         self.touched = True
         self.at(node)
         return self.builder.call(function.handle, arguments)
+
+    def call_results(self, node, callee):
+        """Calls a function of several values or vectors; returns nodes that read them."""
+        results = self.program.device_function(callee, self, node).results
+        self.require_hoistable(node)
+        call = self.call_func(node, callee, is_statement=True)
+        self.touched = False
+        names, targets = [], []
+        for shape in results:
+            name, kept = self.temporary_variable(node, shape)
+            names.append(name)
+            targets += kept.locals if shape else [kept]
+        self.at(node)
+        self.builder.unpack(targets, call)
+        return names
+
+    def call_random(self, node):
+        name = ast.unparse(node.func)
+        dtype = dtype_name(self.static(node.keywords[0].value)) if node.keywords else "float32"
+        if dtype not in ("float32", "float64"):
+            self.fail(node.keywords[0].value, f"dtype of {name}() is tack.float32 or tack.float64")
+        if len(node.args) < 2:
+            self.fail(node, f"{name}() takes a seed and one index or more, as in {name}(seed, i)")
+        operands = [self.value(argument) for argument in node.args]
+        self.at(node)
+        return self.builder.random(dtype, operands)
 
     def call_atomic(self, node, operation):
         name = ast.unparse(node.func)
@@ -131,10 +181,22 @@ class Calls(Expressions):
 
     def builtin_len(self, node):
         self.check_count(node, 1)
-        value = self.static(node.args[0])
-        if isinstance(value, tuple):
-            return self.number(node, len(value))
-        return self.extent(node, node.args[0], ast.Constant(0))
+        argument = node.args[0]
+        shape, value = self.shape_of(argument), self.static(argument)
+        if shape or isinstance(value, tuple):
+            return self.number(node, shape[0] if shape else len(value))
+        if isinstance(argument, ast.Attribute) and argument.attr == "shape":
+            array = self.array(argument.value)
+            self.at(node)
+            return self.builder.ndim(array)
+        return self.extent(node, argument, ast.Constant(0))
+
+    def builtin_round(self, node):
+        if len(node.args) == 2:
+            self.fail(node, "round() takes one number here; scale it, round(x * 100) / 100")
+        operand = self.argument_values(node, 1)[0]
+        self.at(node)
+        return self.builder.unary("round", operand)
 
     def builtin_pow(self, node):
         return self.binary(node, "power", *self.argument_values(node, 2))
@@ -167,6 +229,8 @@ class Calls(Expressions):
     # the math module
 
     def math(self, node, name):
+        if name == "hypot" and len(node.args) != 2:
+            return self.math_hypot(node)
         operands = self.argument_values(node, 2 if name in TWO_ARGUMENTS else 1)
         self.at(node)
         return self.builder.math(name, operands)
@@ -174,6 +238,18 @@ class Calls(Expressions):
     def floating(self, node, argument):
         """The argument as a float: float32 stays, an integer becomes float64."""
         return self.binary(node, "multiply", self.value(argument), self.number(node, 1.0))
+
+    def math_hypot(self, node):
+        """Of any number of coordinates, as Python's."""
+        if not node.args:
+            self.check_count(node, 2)
+        result = self.floating(node, node.args[0])
+        result = self.builder.unary("absolute", result)
+        for argument in node.args[1:]:
+            operands = [result, self.value(argument)]
+            self.at(node)
+            result = self.builder.math("hypot", operands)
+        return result
 
     def math_fabs(self, node):
         self.check_count(node, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from types import ModuleType
-from typing import NoReturn
 
 from ..kernel import Func
 from . import unsupported
@@ -14,7 +13,7 @@ from .names import MISSING, constant, did_you_mean
 
 NOT_STATIC = object()
 
-_BINARY = {
+BINARY = {
     "Add": "add",
     "Sub": "subtract",
     "Mult": "multiply",
@@ -28,7 +27,7 @@ _BINARY = {
     "LShift": "shift_left",
     "RShift": "shift_right",
 }
-_UNARY = {"USub": "negative", "UAdd": "positive", "Invert": "invert", "Not": "logical_not"}
+UNARY = {"USub": "negative", "UAdd": "positive", "Invert": "invert", "Not": "logical_not"}
 _COMPARE = {
     "Eq": "equal",
     "NotEq": "not_equal",
@@ -60,11 +59,11 @@ class Expressions:
         line = self.lines[node.lineno - self.source.line]
         self.builder.at(node.lineno, len(line.encode()[: node.col_offset].decode()) + 1)
 
-    def fail(self, node, message) -> NoReturn:
+    def fail(self, node, message):
         self.at(node)
         self.builder.fail(message)
 
-    def unsupported(self, node, table=unsupported.SYNTAX, where=None) -> NoReturn:
+    def unsupported(self, node, table=unsupported.SYNTAX, where=None):
         name = type(node).__name__
         what, instead = table.get(name, (f"the syntax '{name}'", "write it in simpler statements"))
         self.fail(where or node, unsupported.message(what, instead))
@@ -140,7 +139,7 @@ class Expressions:
         elements = [ast.Subscript(node, ast.Constant(k), ast.Load()) for k in range(len(value))]
         return [ast.copy_location(element, node) for element in elements]
 
-    def refuse_captured(self, node, value) -> NoReturn:
+    def refuse_captured(self, node, value):
         name, kind = ast.unparse(node), type(value).__name__
         if hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
             advice = "pass it to the kernel as a parameter"
@@ -193,6 +192,8 @@ class Expressions:
     # operators
 
     def value(self, node):
+        """The value of a number."""
+        self.require_number(node)
         method = getattr(self, "value_" + type(node).__name__, None)
         if method is None:
             self.unsupported(node)
@@ -208,12 +209,12 @@ class Expressions:
     def value_UnaryOp(self, node):
         operand = self.value(node.operand)
         self.at(node)
-        return self.builder.unary(_UNARY[type(node.op).__name__], operand)
+        return self.builder.unary(UNARY[type(node.op).__name__], operand)
 
     def value_BinOp(self, node):
-        op = _BINARY.get(type(node.op).__name__)
+        op = BINARY.get(type(node.op).__name__)
         if op is None:
-            self.unsupported(node.op, unsupported.OPERATORS, node)
+            return self.product(node).parts[0]()
         left, right = self.value(node.left), self.value(node.right)
         self.at(node)
         return self.builder.binary(op, left, right)
@@ -284,6 +285,8 @@ class Expressions:
         return values
 
     def value_Subscript(self, node):
+        if self.shape_of(node.value):
+            return self.component(node)
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             return self.extent(node, node.value.value, node.slice)
         value = self.static(node)
@@ -300,23 +303,23 @@ class Expressions:
         if number is None:
             self.fail(axis, f"the axis of {array.id}.shape must be a constant, as in shape[0]")
         self.at(node)
-        return self.builder.extent(parameter, number)
+        return self.builder.extent(parameter, number, getattr(node, "ndim", -1))
 
     def value_Attribute(self, node):
         value = self.static(node)
         if value is not NOT_STATIC:
             return self.static_value(node, value)
-        if node.attr == "size":
+        if node.attr in ("size", "ndim"):
             array = self.array(node.value)
             self.at(node)
-            return self.builder.size(array)
+            return getattr(self.builder, node.attr)(array)
         name = ast.unparse(node.value)
         if node.attr == "shape":
             self.fail(node, f"'{name}.shape' is a tuple; index it, as in {name}.shape[0]")
         self.fail(
             node,
-            f"'{name}' has no attribute '{node.attr}' in a kernel; an array has shape[axis] "
-            f"and size, and len({name})",
+            f"'{name}' has no attribute '{node.attr}' in a kernel; an array has shape[axis], "
+            f"size and ndim, and len({name})",
         )
 
     # effects
@@ -337,10 +340,13 @@ class Expressions:
         """A node that stands for the value of another, which is evaluated now."""
         if isinstance(node, ast.Constant):
             return node
+        self.require_hoistable(node)
+        return self.temporary(node)
+
+    def require_hoistable(self, node):
         if self.conditional or self.touched:
             self.fail(
                 node,
                 "this must be evaluated before the rest of the statement; "
                 "assign it to a variable first",
             )
-        return self.temporary(node)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 from .. import _core
-from ..kernel import atomic_add, atomic_max, atomic_min
+from ..kernel import (
+    atomic_add,
+    atomic_max,
+    atomic_min,
+    cross,
+    dot,
+    length,
+    matrix,
+    vector,
+)
 
 # By identity, so that a name the user bound to one of them works too.
 ATOMICS = {id(atomic_add): "add", id(atomic_min): "minimum", id(atomic_max): "maximum"}
@@ -18,4 +27,5 @@ TWO_ARGUMENTS = ("atan2", "copysign", "fmod", "hypot")
 COMPOSED_MATH = {id(f): f.__name__ for f in (math.degrees, math.fabs, math.pow, math.radians)}
 COMPOSED_MATH[id(math.log)] = "log"
 
-BUILTINS = {id(f): f.__name__ for f in (abs, divmod, len, max, min, pow)}
+VECTORS = {id(f): f.__name__ for f in (cross, dot, length, matrix, vector)}
+BUILTINS = {id(f): f.__name__ for f in (abs, divmod, len, max, min, pow, round)}

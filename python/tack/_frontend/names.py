@@ -107,6 +107,11 @@ def assigned_names(body):
     }
 
 
+def reads_memory(node):
+    """Whether evaluating a node twice may read two values, or costs more than arithmetic."""
+    return any(isinstance(part, (ast.Subscript, ast.Call)) for part in ast.walk(node))
+
+
 def escapes(node, name, inside=False):
     """Whether a loop variable is used other than by reading it in the loops that set it."""
     if isinstance(node, ast.For) and name in assigned_names([node.target]):

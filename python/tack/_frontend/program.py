@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import namedtuple
 
 from .. import _core
 from .statements import Routine
 
-
-@dataclass
-class DeviceFunction:
-    handle: int
-    parameters: tuple[str, ...]
-    effects: bool  # whether it stores to memory
-    returns: bool  # whether it has a value
+# effects: whether it stores to memory. results: the shapes of what it returns, () for a number;
+# None for nothing. No dataclass: its module imports inspect, which would be a third of the time of
+# a process's first launch.
+DeviceFunction = namedtuple("DeviceFunction", "handle parameters effects results")
 
 
 class Program:
@@ -27,7 +24,7 @@ class Program:
         self._source = source
 
     def build(self):
-        Routine(self, self._source, is_kernel=True).translate()
+        Routine(self, self._source).translate()
         return self.builder.finish()
 
     def device_function(self, func, caller, node):
@@ -39,18 +36,21 @@ class Program:
                 f"recursion: {' -> '.join(f.__name__ for f in cycle)}; "
                 "device functions are inlined, so write a loop",
             )
-        if func not in self._functions:
+        source = func._source
+        # Of what is passed, the program's functions are typed by use but for vectors' shapes.
+        shapes = dict(zip(source.parameters, map(caller.shape_of, node.args)))
+        key = func, tuple(shapes.values())
+        if key not in self._functions:
             self._active.append(func)
-            source = func._source
-            handle = self.builder.begin_function(source.name, list(source.parameters))
-            routine = Routine(self, source, is_kernel=False)
+            routine = Routine(self, source, shapes)
+            handle = self.builder.begin_function(source.name, routine.flat_parameters)
             routine.translate()
             self.builder.end_function()
             self._active.pop()
-            self._functions[func] = DeviceFunction(
-                handle, source.parameters, routine.effects, routine.returns
+            self._functions[key] = DeviceFunction(
+                handle, source.parameters, routine.effects, routine.results
             )
-        return self._functions[func]
+        return self._functions[key]
 
 
 def build_program(source):

@@ -33,14 +33,28 @@ class Source:
 
     def text(self):
         """The lines of the function, its decorators included; empty where there is no source."""
-        import inspect
-        import tokenize
-
         lines = self._lines[self.line - 1 :]
-        try:
-            return "".join(inspect.getblock(lines)) if lines else ""
-        except (SyntaxError, tokenize.TokenError):
-            return ""
+        return (self._block_by_indentation(lines) or _block_by_tokens(lines)) if lines else ""
+
+    def _block_by_indentation(self, lines):
+        """The function's lines; empty where that takes a tokenizer.
+
+        The import of inspect and its tokenizing would take most of a process's first launch.
+        """
+        indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+        attempts = 50
+        for end in range(1, len(lines) + 1):
+            following = lines[end].lstrip("\f") if end < len(lines) else "the end"
+            inside = following.startswith((indent + " ", indent + "\t"))
+            if inside or following.lstrip()[:1] in ("", "#"):
+                continue
+            # Within a string or brackets any indentation may follow: then this does not parse.
+            if node := self.parse("".join(lines[:end])):
+                return "".join(lines[: node.end_lineno + 1 - self.line])
+            attempts -= 1
+            if attempts == 0:
+                break
+        return ""
 
     def parse(self, text):
         """The function's ast node with the file's line numbers; None where `text` is not it."""
@@ -56,3 +70,13 @@ class Source:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == self.name:
                 return node
         return None
+
+
+def _block_by_tokens(lines):
+    import inspect
+    import tokenize
+
+    try:
+        return "".join(inspect.getblock(lines))
+    except (SyntaxError, tokenize.TokenError):
+        return ""

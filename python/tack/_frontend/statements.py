@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from ..kernel import ndrange
+from .._core import CompileError
+from ..kernel import Func, ndrange
 from . import unsupported
 from .expressions import NOT_STATIC
-from .names import assigned_names, constant, escapes
+from .names import assigned_names, constant, escapes, reads_memory
 from .variables import Variables
-
-
-def reads_memory(node):
-    """Whether evaluating a node twice may read two values, or costs more than arithmetic."""
-    return any(isinstance(part, (ast.Subscript, ast.Call)) for part in ast.walk(node))
 
 
 def used_as_array(node, name):
@@ -30,11 +26,14 @@ class Routine(Variables):
     """Translates one kernel or device function into the program."""
 
     def translate(self):
+        self.builder.source(self.source.file, self.source.line, "\n".join(self.lines))
         self.check_signature()
         body = self.region = self.node.body
         self.local_names = assigned_names(body)
         self.array_names = {
-            name for name in self.parameters if any(used_as_array(s, name) for s in body)
+            name
+            for name in self.parameters.keys() - self.shapes.keys()
+            if any(used_as_array(s, name) for s in body)
         }
         self.begin_parameters()
         self.block(body)
@@ -97,11 +96,15 @@ class Routine(Variables):
             self.check_assignable(target)
             current = ast.Name(target.id, ast.Load())
         elif isinstance(target, ast.Subscript):
-            self.require_iteration(node, f"a store to '{ast.unparse(target.value)}'")
+            if not self.shape_of(target.value):
+                self.require_iteration(node, f"a store to '{ast.unparse(target.value)}'")
             index = target.slice
             elements = index.elts if isinstance(index, ast.Tuple) else [index]
             kept = [self.temporary(e) if reads_memory(e) else e for e in elements]
-            index = ast.copy_location(ast.Tuple(kept, ast.Load()), index)
+            if isinstance(index, ast.Tuple):
+                index = ast.copy_location(ast.Tuple(kept, ast.Load()), index)
+            else:
+                index = kept[0]
             target = ast.copy_location(ast.Subscript(target.value, index, ast.Store()), target)
             current = ast.Subscript(target.value, index, ast.Load())
         else:
@@ -113,7 +116,12 @@ class Routine(Variables):
         self.touched = False
         if isinstance(target, ast.Name):
             self.check_assignable(target)
-            self.assign_variable(target, self.value(value))
+            if self.shape_of(value):
+                self.assign_vector(target, value)
+            else:
+                self.assign_variable(target, self.value(value))
+        elif isinstance(target, ast.Subscript) and self.shape_of(target.value):
+            self.assign_component(target, value)
         elif isinstance(target, ast.Subscript):
             self.require_iteration(target, f"a store to '{ast.unparse(target.value)}'")
             array, stored = self.array(target.value), self.value(value)
@@ -137,19 +145,24 @@ class Routine(Variables):
 
     def unpacked(self, value, count):
         """The nodes that a tuple on the right side consists of."""
-        values = self.elements(value)
-        if isinstance(value, ast.Call) and self.static(value.func) is divmod:
+        values, shape = self.elements(value), self.shape_of(value)
+        callee = self.static(value.func) if isinstance(value, ast.Call) else None
+        if len(shape) == 1:
+            base = value if isinstance(value, ast.Name) else self.temporary(value)
+            values = [ast.Subscript(base, ast.Constant(k), ast.Load()) for k in range(shape[0])]
+        elif isinstance(callee, Func):
+            results = self.program.device_function(callee, self, value).results
+            if results is not None and len(results) == count:
+                values = self.call_results(value, callee)
+        elif callee is divmod:
             self.callee(value)
             self.check_count(value, 2)
             a, b = (self.once(x) if self.effectful(x) else x for x in value.args)
             values = [ast.BinOp(a, op, b) for op in (ast.FloorDiv(), ast.Mod())]
         elif isinstance(value, ast.Attribute) and value.attr == "shape":
-            array = ast.unparse(value.value)
-            self.fail(
-                value,
-                f"'{ast.unparse(value)}' cannot be unpacked; take each extent, as in "
-                f"n, m = {array}.shape[0], {array}.shape[1]",
-            )
+            values = [ast.Subscript(value, ast.Constant(k), ast.Load()) for k in range(count)]
+            for extent in values:
+                extent.ndim = count
         if values is None or len(values) != count:
             self.fail(value, f"{count} targets need {count} values, separated by commas")
         return [ast.copy_location(v, v if hasattr(v, "lineno") else value) for v in values]
@@ -237,7 +250,7 @@ class Routine(Variables):
                 if not 1 <= len(axis) <= 3:
                     self.fail(call, "a range takes a stop, a start and a stop, or these and a step")
                 if len(axis) == 3 and self.static_integer(axis[2]) == 0:
-                    self.fail(axis[2], "the step of a range cannot be 0")
+                    self.refuse_step(axis[2])
             return axes
         if isinstance(call, ast.Name) and call.id in self.parameters:
             advice = f"write `for i in range(len({call.id})):` and read {call.id}[i]"
@@ -248,6 +261,13 @@ class Routine(Variables):
                 "loops run over range(...) and tack.ndrange(...)",
             )
         self.fail(call, f"a loop cannot run over '{ast.unparse(call)}'; {advice}")
+
+    def refuse_step(self, node):
+        """Python's range raises ValueError for it."""
+        try:
+            self.fail(node, "the step of a range cannot be 0")
+        except CompileError as error:
+            raise ValueError(str(error)) from None
 
     def loop_variables(self, node):
         targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
@@ -336,16 +356,19 @@ class Routine(Variables):
             self.at(node)
             self.builder.return_nothing()
         else:
-            if isinstance(node.value, ast.Tuple):
-                self.fail(
-                    node.value,
-                    "a device function returns one value; write a function for "
-                    "each, or store to an array parameter",
-                )
-            value = self.value(node.value)
-            self.at(node)
-            self.builder.return_value(value)
-            self.returns = True
+            self.return_from_function(node)
+
+    def return_from_function(self, node):
+        nodes = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        results = tuple(self.shape_of(n) for n in nodes)
+        if self.results not in (None, results):
+            self.fail(node, "every return must give as many values, of the same shapes")
+        self.results = results
+        values = []
+        for n, shape in zip(nodes, results):
+            values += [part() for part in self.vector(n).parts] if shape else [self.value(n)]
+        self.at(node)
+        self.builder.return_values(values)
 
     def return_from_kernel(self, node):
         if node.value is not None:

@@ -51,12 +51,32 @@ OPERATORS = {
     "NotIn": ("not in", "compare with != in a loop"),
 }
 
+_FUNCTION = "write it in a @tack.func function, as a loop"
+
+MATH = {
+    "comb": _FUNCTION,
+    "dist": "write tack.length(u - v) of two vectors",
+    "factorial": "write math.gamma(n + 1)",
+    "fma": "write x * y + z, which fast_math=True may contract",
+    "frexp": "write math.floor(math.log2(abs(x))) for the exponent",
+    "fsum": "add up in a for loop",
+    "gcd": _FUNCTION,
+    "isclose": "write abs(a - b) <= tolerance * max(abs(a), abs(b))",
+    "isqrt": "write int(math.sqrt(n))",
+    "lcm": _FUNCTION,
+    "ldexp": "write x * 2.0 ** i",
+    "modf": "write x - math.trunc(x) and math.trunc(x)",
+    "perm": _FUNCTION,
+    "prod": "multiply in a for loop",
+    "remainder": "write x - y * round(x / y)",
+    "sumprod": "add up in a for loop, or write tack.dot(u, v) of two vectors",
+}
+
 BUILTINS = {
     "print": "store to an array and print it after the launch",
     "sum": "add up in a for loop, or with tack.atomic_add",
     "any": _LOOP,
     "all": _LOOP,
-    "round": "write math.floor(x + 0.5)",
     "range": "it stands in `for i in range(...)` only",
     "enumerate": "write `for i in range(len(x))` and read x[i]",
     "zip": "write `for i in range(len(x))` and read x[i] and y[i]",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from math import prod
 
 from . import unsupported
 from .calls import Calls
 from .names import MISSING, Captured, dtype_name
+from .vectors import Vector
 
 _NO_SOURCE = (
     "the text of '{name}' cannot be read: it was typed into a plain prompt, run by exec or loaded "
@@ -22,13 +24,20 @@ _UNORDERED = (
 class Variables(Calls):
     """The state of a kernel or device function while it is translated."""
 
-    def __init__(self, program, source, is_kernel):
+    def __init__(self, program, source, shapes=None):
+        """shapes: of a device function's arguments, by parameter; None makes a kernel."""
         self.program, self.builder, self.source = program, program.builder, source
-        self.is_kernel = is_kernel
-        self.returns = False
+        self.is_kernel = shapes is None
+        self.results = None  # of a device function, see program.DeviceFunction
         self.captured = Captured(source.function, program.used)
-        self.parameters = {name: k for k, name in enumerate(source.parameters)}
+        self.shapes = {name: shape for name, shape in (shapes or {}).items() if shape}
+        self.parameters, self.flat_parameters = {}, []
+        for name in source.parameters:
+            self.parameters[name] = len(self.flat_parameters)
+            count = prod(self.shapes.get(name, ()))
+            self.flat_parameters += [f"{name}{k}" for k in range(count)] if count > 1 else [name]
         self.local_names = set()
+        # A local or a Vector by name.
         self.outer = {}  # variables outside parallel loops, in a device function all
         self.inner = None  # variables of one iteration, inside a parallel loop
         self.ended = set()  # variables of parallel loops that have ended
@@ -39,7 +48,6 @@ class Variables(Calls):
         text = source.text()
         self.lines = text.split("\n")
         self.node = source.parse(text)
-        self.builder.source(source.file, source.line, text)
 
     # the signature
 
@@ -94,18 +102,21 @@ class Variables(Calls):
                 self.builder.scalar_parameter(name, dtype)
             # Parameters of device functions are typed by the call, whatever their annotation.
             cast = None if self.is_kernel else dtype
-            if cast is not None:
+            if cast is not None or name in self.shapes:
                 self.local_names.add(name)
             if name in self.local_names and name not in self.array_names:
                 self.begin_as_variable(name, cast)
 
     def begin_as_variable(self, name, dtype):
         """Copies a parameter into a variable of its name, which can be assigned."""
-        value = self.builder.use_parameter(self.parameters[name])
-        if dtype is not None:
-            value = self.builder.cast(dtype, value)
-        self.outer[name] = self.builder.local(name)
-        self.builder.assign(self.outer[name], value)
+        shape, first = self.shapes.get(name, ()), self.parameters[name]
+        variable = self.variables(name, shape)
+        for k, local in enumerate(variable.locals):
+            value = self.builder.use_parameter(first + k)
+            if dtype is not None:
+                value = self.builder.cast(dtype, value)
+            self.builder.assign(local, value)
+        self.outer[name] = variable if shape else variable.locals[0]
 
     def annotated_dtype(self, annotation):
         """The dtype's name that an annotation gives; others are for the reader."""
@@ -123,11 +134,15 @@ class Variables(Calls):
 
     # variables
 
+    def found(self, name):
+        """What a variable is: a local or a Vector; None where it has no value yet."""
+        return (self.inner or {}).get(name, self.outer.get(name))
+
     def read(self, node):
         name = node.id
-        for scope in (self.inner or {}, self.outer):
-            if name in scope:
-                return scope[name]
+        found = self.found(name)
+        if found is not None:
+            return found
         if name in self.ended:
             self.fail(
                 node,
@@ -156,6 +171,8 @@ class Variables(Calls):
         scope = self.outer if self.inner is None else self.inner
         if node.id not in scope:
             scope[node.id] = self.builder.local(node.id)
+        if isinstance(scope[node.id], Vector):
+            self.fail(node, f"'{node.id}' is a vector and cannot become a number; use another name")
         return scope[node.id]
 
     def assign_variable(self, node, value):
@@ -165,16 +182,25 @@ class Variables(Calls):
 
     def temporary(self, node):
         """Evaluates a node into a variable of its own; returns a node that reads that."""
-        value = self.value(node)
+        shape = self.shape_of(node)
+        parts = self.vector(node).parts if shape else [lambda: self.value(node)]
+        values = [part() for part in parts]
         self.touched = False
+        name, kept = self.temporary_variable(node, shape)
+        for local, value in zip(kept.locals if shape else [kept], values):
+            self.at(node)
+            self.builder.assign(local, value)
+        return name
+
+    def temporary_variable(self, node, shape):
+        """A node that reads a new variable, and the variable."""
         self.temporaries += 1
         name = f"%{self.temporaries}"  # no identifier, so it meets no variable of the user's
         self.local_names.add(name)
         scope = self.outer if self.inner is None else self.inner
-        scope[name] = self.builder.local(f"t{self.temporaries}")
-        self.at(node)
-        self.builder.assign(scope[name], value)
-        return ast.copy_location(ast.Name(name, ast.Load()), node)
+        kept = self.variables(f"t{self.temporaries}", shape)
+        scope[name] = kept if shape else kept.locals[0]
+        return ast.copy_location(ast.Name(name, ast.Load()), node), scope[name]
 
     def require_iteration(self, node, what):
         if not self.is_kernel or self.inner is not None:

@@ -21,6 +21,9 @@ namespace {
 // JAX copies silently what is aligned to less.
 constexpr std::size_t alignment = 64;
 
+// Memory of this size is worth huge pages, without which walking it costs address translations.
+constexpr std::size_t huge = std::size_t{4} << 20;
+
 // Linux 5.14's values, for older C libraries.
 constexpr int madv_populate_read = 22;
 constexpr int madv_populate_write = 23;
@@ -59,6 +62,16 @@ bool is_mapped(std::uintptr_t address, bool writable) {
     return reason == EINVAL && listed_as_mapped(address, writable);
 }
 
+/// Of no consequence where the system does not follow the advice.
+void advise_huge_pages(void* address, std::int64_t nbytes) {
+    const std::uintptr_t first = page_of(reinterpret_cast<std::uintptr_t>(address));
+    const std::uintptr_t last =
+        page_of(reinterpret_cast<std::uintptr_t>(address) + static_cast<std::uintptr_t>(nbytes));
+    const int kept_errno = errno;
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+    errno = kept_errno;
+}
+
 std::string hexadecimal(std::uintptr_t address) {
     char text[2 + 2 * sizeof address + 1];
     std::snprintf(text, sizeof text, "0x%zx", static_cast<std::size_t>(address));
@@ -92,6 +105,7 @@ BufferRef CpuBackend::allocate(std::int64_t nbytes, bool exportable) {
                             "elements");
         }
         std::align(alignment, static_cast<std::size_t>(nbytes), address, space);
+        if (static_cast<std::size_t>(nbytes) >= huge) advise_huge_pages(address, nbytes);
     }
     try {
         return detail::make_ref<OwnedBuffer>(*this, address, nbytes, block);

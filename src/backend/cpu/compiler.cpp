@@ -1,5 +1,7 @@
 #include "backend/cpu/compiler.hpp"
 
+#include <gnu/libc-version.h>
+
 #include <cstdlib>
 #include <optional>
 
@@ -43,6 +45,8 @@ std::string cache_key(const Toolchain& toolchain, const std::string& source,
     std::string key = "tack " TACK_VERSION "\ncompiler " + toolchain.identity() + "\nprocessor " +
                       processor_signature() + "\nfeatures";
     for (const std::string_view feature : processor_features()) key.append(" ").append(feature);
+    // Which of libmvec's functions the code may call.
+    key.append("\nlibc ").append(gnu_get_libc_version());
     key += options.fast_math ? "\nfast_math\n" : "\n";
     return key + source;
 }

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/processor.hpp"
 #include "backend/cpu/toolchain.hpp"
+#include "backend/cpu/vector_math.hpp"
 #include "clang/tack_clang.h"
 #include "tack/error.hpp"
 
@@ -159,12 +160,18 @@ public:
         std::vector<const char*> features;
         for (const std::string& name : names) features.push_back(name.c_str());
 
+        std::vector<tack_clang_vector_function> functions;
+        for (const VectorFunction& f : vector_functions())
+            functions.push_back({f.scalar.c_str(), f.vector.c_str(), f.width, f.prefix.c_str()});
+
         tack_clang_request request{};
         request.source = source.data();
         request.source_size = source.size();
         request.name = "kernel.c";
         request.features = features.data();
         request.feature_count = features.size();
+        request.vector_functions = functions.data();
+        request.vector_function_count = functions.size();
         request.fast_math = options.fast_math;
         request.output = output == Output::object ? TACK_CLANG_OBJECT : TACK_CLANG_ASSEMBLY;
         struct Result : tack_clang_result {

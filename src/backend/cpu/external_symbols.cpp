@@ -34,17 +34,30 @@ ExternalSymbol symbol(std::string_view name, Function* function) {
 #define TACK_BINARY(name) TACK_BOTH(name, double(double, double), float(float, float))
 #define TACK_PLAIN(name) symbol<void()>(#name, name),
 
+// The C library's own are up to 10 units in the last place off, and those of the next wider type
+// are not; lgamma() sets a global variable besides.
+float gamma_of_float(float x) { return static_cast<float>(::tgamma(static_cast<double>(x))); }
+double gamma_of_double(double x) { return static_cast<double>(::tgammal(x)); }
+float lgamma_of_float(float x) {
+    int sign = 0;
+    return static_cast<float>(::lgamma_r(static_cast<double>(x), &sign));
+}
+double lgamma_of_double(double x) {
+    int sign = 0;
+    return static_cast<double>(::lgammal_r(x, &sign));
+}
+
 auto sorted_symbols() {
     std::array symbols = {
         // clang-format off
         TACK_UNARY(acos) TACK_UNARY(acosh) TACK_UNARY(asin) TACK_UNARY(asinh) TACK_UNARY(atan)
         TACK_UNARY(atanh) TACK_UNARY(cbrt) TACK_UNARY(ceil) TACK_UNARY(cos) TACK_UNARY(cosh)
         TACK_UNARY(erf) TACK_UNARY(erfc) TACK_UNARY(exp) TACK_UNARY(exp10) TACK_UNARY(exp2)
-        TACK_UNARY(expm1) TACK_UNARY(fabs) TACK_UNARY(floor) TACK_UNARY(lgamma) TACK_UNARY(log)
+        TACK_UNARY(expm1) TACK_UNARY(fabs) TACK_UNARY(floor) TACK_UNARY(log)
         TACK_UNARY(log10) TACK_UNARY(log1p) TACK_UNARY(log2) TACK_UNARY(logb)
         TACK_UNARY(nearbyint) TACK_UNARY(rint) TACK_UNARY(round) TACK_UNARY(roundeven)
         TACK_UNARY(sin) TACK_UNARY(sinh) TACK_UNARY(sqrt) TACK_UNARY(tan) TACK_UNARY(tanh)
-        TACK_UNARY(tgamma) TACK_UNARY(trunc)
+        TACK_UNARY(trunc)
         TACK_BINARY(atan2) TACK_BINARY(copysign) TACK_BINARY(fdim) TACK_BINARY(fmax)
         TACK_BINARY(fmin) TACK_BINARY(fmod) TACK_BINARY(hypot) TACK_BINARY(nextafter)
         TACK_BINARY(pow) TACK_BINARY(remainder)
@@ -65,6 +78,10 @@ auto sorted_symbols() {
         symbol<size_t(const char*)>("strlen", ::strlen),
         TACK_LIBGCC(TACK_PLAIN)
         // clang-format on
+        symbol<double(double)>("lgamma", lgamma_of_double),
+        symbol<float(float)>("lgammaf", lgamma_of_float),
+        symbol<double(double)>("tgamma", gamma_of_double),
+        symbol<float(float)>("tgammaf", gamma_of_float),
     };
     std::sort(symbols.begin(), symbols.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });

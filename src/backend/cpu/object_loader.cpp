@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/vector_math.hpp"
 #include "tack/error.hpp"
 
 namespace tack::cpu {
@@ -113,10 +114,12 @@ void* external_address(const std::string& name) {
     const auto symbols = external_symbols();
     const auto found = std::lower_bound(symbols.begin(), symbols.end(), name,
                                         [](const auto& a, const auto& b) { return a.name < b; });
-    if (found == symbols.end() || found->name != name)
+    if (found != symbols.end() && found->name == name) return found->address;
+    void* const function = math_symbol(name);
+    if (!function)
         fail("compiled code refers to '" + name +
              "', which is not among the functions that it may call");
-    return found->address;
+    return function;
 }
 
 // One load of one object, from its tables to protected memory.
@@ -310,9 +313,12 @@ private:
             return reinterpret_cast<std::uintptr_t>(address);
         };
         switch (type) {
-            case R_X86_64_NONE: return;
-            case R_X86_64_64: return write(address_of(symbol) + addend);
-            case R_X86_64_PC64: return write(address_of(symbol) + addend - place);
+            case R_X86_64_NONE:
+                return;
+            case R_X86_64_64:
+                return write(address_of(symbol) + addend);
+            case R_X86_64_PC64:
+                return write(address_of(symbol) + addend - place);
             case R_X86_64_PC32:
             case R_X86_64_PLT32:
                 return write_distance(symbols_[symbol].st_shndx == SHN_UNDEF

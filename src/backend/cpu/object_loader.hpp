@@ -22,7 +22,8 @@ std::span<const ExternalSymbol> external_symbols();
 /// checked, so that a damaged one is an error here; what its instructions do is not checked.
 /// The module's functions may call external symbols at any distance. No page of it is writable
 /// and executable at once.
-/// Throws runtime: not such an object; a symbol that is not in external_symbols(); a kind of
+/// Throws runtime: not such an object; a symbol that is neither in external_symbols() nor one of
+/// vector_math.hpp's; a kind of
 /// section or relocation that does not occur in such code; no memory.
 /// Source: System V ABI, AMD64 supplement, "Relocation".
 detail::Ref<Module> load_object(std::string_view object);

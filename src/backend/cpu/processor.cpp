@@ -106,6 +106,25 @@ const std::vector<std::string_view>& processor_features() {
     return features;
 }
 
+std::int64_t last_level_cache_bytes() {
+    // Not sysconf(): glibc multiplies what some AMD processors report by the number of their cores.
+    static const std::int64_t bytes = [] {
+        const bool amd = read_processor().vendor == "AuthenticAMD";
+        std::int64_t largest = 0;
+        std::uint32_t a = 0, b = 0, c = 0, d = 0;
+        const std::uint32_t leaf = amd ? 0x8000001d : 4;
+        for (std::uint32_t k = 0; __get_cpuid_count(leaf, k, &a, &b, &c, &d); ++k) {
+            if ((a & 0x1f) == 0) break;  // no more caches
+            const std::int64_t ways = (b >> 22) + 1, partitions = ((b >> 12) & 0x3ff) + 1;
+            const std::int64_t line = (b & 0xfff) + 1, sets = std::int64_t{c} + 1;
+            largest = std::max(largest, ways * partitions * line * sets);
+        }
+        constexpr std::int64_t usual = 32 << 20;
+        return largest > 0 ? largest : usual;
+    }();
+    return bytes;
+}
+
 const std::string& processor_signature() {
     static const std::string signature = [] {
         const ProcessorBits bits = read_processor();

@@ -26,6 +26,9 @@ std::vector<std::string_view> features_of(const ProcessorBits& bits);
 /// Those of this processor.
 const std::vector<std::string_view>& processor_features();
 
+/// Bytes of the largest cache that the processor's cores share.
+std::int64_t last_level_cache_bytes();
+
 /// Vendor, family, model and stepping: two processors of one signature are tuned for alike.
 const std::string& processor_signature();
 
