@@ -31,6 +31,7 @@ demo-vtk libgl1-mesa-dri /usr/lib/*/dri/swrast_dri.so
 test git /usr/bin/git
 test libgtest-dev /usr/include/gtest/gtest.h
 test clang-16 /usr/bin/clang++-16
+test libclang-rt-16-dev /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
 vtk libvtk9-dev /usr/include/vtk-*/vtkDataArray.h
 TABLE
 }
