@@ -1,5 +1,7 @@
 #include "arguments.hpp"
 
+#include "view.hpp"
+
 namespace tack::python {
 
 namespace {
@@ -86,10 +88,10 @@ kernel::Argument Arguments::convert_integer(PyObject* object) {
 }
 
 kernel::Argument Arguments::convert_other(PyObject* object) {
-    if (!PyCapsule_CheckExact(object) && !PyObject_HasAttrString(object, "__dlpack__"))
+    if (protocol_of(object) == Protocol::none)
         throw Error(ErrorKind::type, "expected an array or a number, not a " + class_name(object) +
                                          "; make one with tack.array(...)");
-    imported_.push_back(import_dlpack(object, Device{}, true));
+    imported_.push_back(view_of(object));
     const Array& array = imported_.back();
     // Other libraries' zero-dimensional arrays are their scalars.
     if (array.ndim() == 0 && on_host(array))

@@ -124,19 +124,32 @@ decltype(auto) without_gil(std::int64_t nbytes, Body&& body) {
 template <class Body>
 decltype(auto) visit(DType dtype, Body&& body) {
     switch (dtype) {
-        case DType::bool_: return body(bool{});
-        case DType::int8: return body(std::int8_t{});
-        case DType::int16: return body(std::int16_t{});
-        case DType::int32: return body(std::int32_t{});
-        case DType::int64: return body(std::int64_t{});
-        case DType::uint8: return body(std::uint8_t{});
-        case DType::uint16: return body(std::uint16_t{});
-        case DType::uint32: return body(std::uint32_t{});
-        case DType::uint64: return body(std::uint64_t{});
-        case DType::float16: return body(float16{});
-        case DType::bfloat16: return body(bfloat16{});
-        case DType::float32: return body(float{});
-        case DType::float64: break;
+        case DType::bool_:
+            return body(bool{});
+        case DType::int8:
+            return body(std::int8_t{});
+        case DType::int16:
+            return body(std::int16_t{});
+        case DType::int32:
+            return body(std::int32_t{});
+        case DType::int64:
+            return body(std::int64_t{});
+        case DType::uint8:
+            return body(std::uint8_t{});
+        case DType::uint16:
+            return body(std::uint16_t{});
+        case DType::uint32:
+            return body(std::uint32_t{});
+        case DType::uint64:
+            return body(std::uint64_t{});
+        case DType::float16:
+            return body(float16{});
+        case DType::bfloat16:
+            return body(bfloat16{});
+        case DType::float32:
+            return body(float{});
+        case DType::float64:
+            break;
     }
     return body(double{});
 }

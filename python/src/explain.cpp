@@ -63,7 +63,9 @@ void look_by(Protocol protocol, Look& look, PyObject* source) {
         case Protocol::tack:
             look.protocol = "none needed, a tack.Array";
             return look.own(to_dlpack_versioned(*array_of(source)));
-        case Protocol::dlpack: look.protocol = "DLPack"; return look_at_dlpack(look, source);
+        case Protocol::dlpack:
+            look.protocol = "DLPack";
+            return look_at_dlpack(look, source);
         case Protocol::capsule:
             look.protocol = "DLPack capsule";
             return look_at_capsule(look, source);

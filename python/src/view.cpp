@@ -94,18 +94,24 @@ dlpack::DataType type_of_typestr(nb::handle object, const std::string& text,
                                  std::int64_t itemsize) {
     require_native_order(text[0], itemsize, text);
     switch (text[1]) {
-        case 'b': return element_type(dlpack::code_bool, itemsize);
-        case 'i': return element_type(dlpack::code_int, itemsize);
-        case 'u': return element_type(dlpack::code_uint, itemsize);
-        case 'f': return element_type(dlpack::code_float, itemsize);
-        case 'c': return element_type(dlpack::code_complex, itemsize);
+        case 'b':
+            return element_type(dlpack::code_bool, itemsize);
+        case 'i':
+            return element_type(dlpack::code_int, itemsize);
+        case 'u':
+            return element_type(dlpack::code_uint, itemsize);
+        case 'f':
+            return element_type(dlpack::code_float, itemsize);
+        case 'c':
+            return element_type(dlpack::code_complex, itemsize);
         case 'V':
             // How NumPy spells ml_dtypes' bfloat16.
             if (itemsize == 2 && nb::hasattr(object, "dtype") &&
                 to_dtype(object.attr("dtype"), "asarray") == DType::bfloat16)
                 return element_type(dlpack::code_bfloat, 2);
             break;
-        default: break;
+        default:
+            break;
     }
     refuse_elements(text, "are no numbers. Pass bool, integers or floats");
 }
@@ -209,9 +215,12 @@ Array view_of(PyObject* object, const Device& device) {
             if (const Array& array = *array_of(object); !device || array.device() == device)
                 return array;
             return import_dlpack(object, device, true);
-        case Protocol::cuda_array_interface: refuse_cuda_array_interface(object);
-        case Protocol::array_interface: return adopt_tensor(interface_tensor(object), device, true);
-        case Protocol::buffer: return adopt_tensor(buffer_tensor(object), device, true);
+        case Protocol::cuda_array_interface:
+            refuse_cuda_array_interface(object);
+        case Protocol::array_interface:
+            return adopt_tensor(interface_tensor(object), device, true);
+        case Protocol::buffer:
+            return adopt_tensor(buffer_tensor(object), device, true);
         default:
             throw Error(ErrorKind::type,
                         "asarray: a " + class_name(object) +

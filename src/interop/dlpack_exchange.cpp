@@ -14,13 +14,19 @@ namespace {
 const char* kind_name(ErrorKind kind) {
     switch (kind) {
         case ErrorKind::value:
-        case ErrorKind::non_contiguous: return "ValueError";
+        case ErrorKind::non_contiguous:
+            return "ValueError";
         case ErrorKind::type:
-        case ErrorKind::compile: return "TypeError";
-        case ErrorKind::buffer: return "BufferError";
-        case ErrorKind::index: return "IndexError";
-        case ErrorKind::memory: return "MemoryError";
-        case ErrorKind::runtime: break;
+        case ErrorKind::compile:
+            return "TypeError";
+        case ErrorKind::buffer:
+            return "BufferError";
+        case ErrorKind::index:
+            return "IndexError";
+        case ErrorKind::memory:
+            return "MemoryError";
+        case ErrorKind::runtime:
+            break;
     }
     return "RuntimeError";
 }

@@ -43,23 +43,40 @@ std::string describe(dlpack::DataType type) {
 
 std::string device_type_name(std::int32_t device_type) {
     switch (device_type) {
-        case dlpack::cpu: return "kDLCPU";
-        case dlpack::cuda: return "kDLCUDA";
-        case dlpack::cuda_host: return "kDLCUDAHost";
-        case dlpack::opencl: return "kDLOpenCL";
-        case dlpack::vulkan: return "kDLVulkan";
-        case dlpack::metal: return "kDLMetal";
-        case dlpack::vpi: return "kDLVPI";
-        case dlpack::rocm: return "kDLROCM";
-        case dlpack::rocm_host: return "kDLROCMHost";
-        case dlpack::ext_dev: return "kDLExtDev";
-        case dlpack::cuda_managed: return "kDLCUDAManaged";
-        case dlpack::oneapi: return "kDLOneAPI";
-        case dlpack::webgpu: return "kDLWebGPU";
-        case dlpack::hexagon: return "kDLHexagon";
-        case dlpack::maia: return "kDLMAIA";
-        case dlpack::trn: return "kDLTrn";
-        default: return "device type " + std::to_string(device_type);
+        case dlpack::cpu:
+            return "kDLCPU";
+        case dlpack::cuda:
+            return "kDLCUDA";
+        case dlpack::cuda_host:
+            return "kDLCUDAHost";
+        case dlpack::opencl:
+            return "kDLOpenCL";
+        case dlpack::vulkan:
+            return "kDLVulkan";
+        case dlpack::metal:
+            return "kDLMetal";
+        case dlpack::vpi:
+            return "kDLVPI";
+        case dlpack::rocm:
+            return "kDLROCM";
+        case dlpack::rocm_host:
+            return "kDLROCMHost";
+        case dlpack::ext_dev:
+            return "kDLExtDev";
+        case dlpack::cuda_managed:
+            return "kDLCUDAManaged";
+        case dlpack::oneapi:
+            return "kDLOneAPI";
+        case dlpack::webgpu:
+            return "kDLWebGPU";
+        case dlpack::hexagon:
+            return "kDLHexagon";
+        case dlpack::maia:
+            return "kDLMAIA";
+        case dlpack::trn:
+            return "kDLTrn";
+        default:
+            return "device type " + std::to_string(device_type);
     }
 }
 

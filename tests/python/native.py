@@ -24,7 +24,7 @@ def compiled(output, *arguments, sources, libtack=True):
         command += ["-x", kind, SOURCES / source]
     command += ["-x", "none", *([] if kind == "c" else ["-std=c++20"]), *arguments]
     if libtack:
-        command += [f"-L{LIBRARY}", "-ltack", f"-Wl,-rpath,{LIBRARY}"]
+        command += [f"-L{LIBRARY}", "-l:libtack.so.0", f"-Wl,-rpath,{LIBRARY}"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return output

@@ -454,3 +454,27 @@ def test_python_errors_in_other_threads_do_not_reach_a_launch():
         scale(k, np.ones(1000), y)
         assert (y == k).all()
     thread.join()
+
+
+def test_an_argument_comes_by_whatever_protocol_shares_its_memory():
+    import array
+
+    class Interface:
+        def __init__(self, base):
+            self.base = base
+            self.__array_interface__ = base.__array_interface__
+
+    import numpy as np
+
+    @tack.kernel
+    def double(x):
+        for i in range(len(x)):
+            x[i] = 2 * x[i]
+
+    buffer, base = array.array("d", [1, 2, 3]), np.arange(3.0)
+    double(buffer)
+    double(Interface(base))
+    assert list(buffer) == [2, 4, 6]
+    assert base.tolist() == [0, 2, 4]
+    with pytest.raises(ValueError, match=r"'x' is a read-only array"):
+        double(bytes(8))
