@@ -3,6 +3,7 @@
 import ast
 import linecache
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,3 +61,42 @@ def test_the_kernel_page_has_an_example_for_every_section():
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     without = [s.splitlines()[0] for s in sections if "```" not in s]
     assert without == []
+
+
+CPP_BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What the text around a page's C++ takes as given.
+CPP_GIVEN = {
+    "dlpack": "extern tack::dlpack::ManagedTensor* tensor;",
+    "errors": "extern tack::dlpack::ManagedTensor* tensor;"
+    "void use_a_copy(); void log(const char*);",
+    "raw-pointers": "extern double* pointer; extern const double* const_pointer;"
+    "extern std::int64_t nz, ny, nx, n;",
+    "vtk": "#include <vtkImageData.h>\n#include <vtkPointData.h>\n"
+    "extern vtkImageData* image; extern tack::Array out; extern tack::Kernel smooth;",
+}
+
+
+def cpp_blocks():
+    for page in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("README.md")]):
+        for number, match in enumerate(CPP_BLOCK.finditer(page.read_text())):
+            yield pytest.param(page, match.group(1), id=f"{page.name}-{number}")
+
+
+@pytest.mark.parametrize(("page", "block"), list(cpp_blocks()))
+def test_every_cpp_block_of_a_page_compiles(page, block, tmp_path):
+    options = [f"-I{ROOT / 'include'}"]
+    if "<tack/vtk.hpp>" in block:
+        headers = sorted(Path("/usr/include").glob("vtk-*"))
+        if not headers:
+            pytest.skip("needs VTK's C++ headers: ./dev test --vtk installs them")
+        options += ["-isystem", headers[-1]]
+    lines = block.splitlines()
+    includes = [line for line in lines if line.startswith("#include")]
+    body = [line for line in lines if line not in includes]
+    every = [f"#include <tack/{name}.hpp>" for name in ("tack", "vector")]
+    source = tmp_path / "block.cpp"
+    given = CPP_GIVEN.get(page.stem, "")
+    source.write_text("\n".join([*every, *includes, given, "void block() {", *body, "}\n"]))
+    command = ["g++", "-std=c++20", "-fsyntax-only", *options, source]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
