@@ -253,6 +253,7 @@ ROWS = (
             ("Numba", call(kernels.numba_parallel_saxpy, LARGE)),
             ("torch", call(kernels.torch_saxpy, LARGE, "f(y, x, alpha=a, out=z)")),
             ("Warp", call(kernels.warp_saxpy, LARGE, "launch()")),
+            ("Dr.Jit", Timed(partial(workloads.drjit_saxpy, LARGE), "run()")),
         ],
         times_peer=1 / 1.25,
     ),

@@ -104,6 +104,20 @@ def drjit_math(name, count):
     return {"run": run}
 
 
+def drjit_saxpy(count):
+    """Dr.Jit's expression; it makes a new array each time."""
+    import drjit
+    from drjit.llvm import Float
+
+    x, y, _ = map(Float, inputs(count))
+
+    def run():
+        drjit.eval(2.0 * x + y)
+        drjit.sync_thread()
+
+    return {"run": run}
+
+
 def tack_stencil5():
     return over_tack(stencil5, values(SIDE, SIDE))
 
