@@ -105,7 +105,6 @@ run_sanitized() {
     local name=$1
     shift
     # An allocation that is too large is for the library to report.
-    export ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=allocator_may_return_null=1
     install_packages build test
     configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_CXX_FLAGS_DEBUG=-O1 "$@"

@@ -9,10 +9,6 @@
 #include "support.hpp"
 #include "tack/array.hpp"
 
-// A refused allocation must come back as null under the sanitizers too.
-extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
-
 namespace tack {
 namespace {
 
