@@ -32,6 +32,7 @@ test git /usr/bin/git
 test libgtest-dev /usr/include/gtest/gtest.h
 test clang-16 /usr/bin/clang++-16
 vtk libvtk9-dev /usr/include/vtk-*/vtkDataArray.h
+test libclang-rt-16-dev /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
 TABLE
 }
 

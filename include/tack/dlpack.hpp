@@ -91,6 +91,40 @@ static_assert(sizeof(ManagedTensorVersioned) == 80 &&
               offsetof(ManagedTensorVersioned, flags) == 24 &&
               offsetof(ManagedTensorVersioned, dl_tensor) == 32);
 
+/// The C exchange API of DLPack 1.3: a Python type of arrays has one in its attribute
+/// `__dlpack_c_exchange_api__`, a capsule named "dlpack_exchange_api".
+/// All slots but the allocator need the GIL; each returns 0, or -1 with the Python error set (the
+/// allocator: with set_error called). None throws and none synchronizes.
+struct ExchangeAPIHeader {
+    Version version;
+    ExchangeAPIHeader* prev_api;  // the one of an earlier major version, or null
+};
+struct ExchangeAPI {
+    ExchangeAPIHeader header;
+    /// A new tensor of the prototype's dtype, shape and device; the caller owns it.
+    int (*managed_tensor_allocator)(Tensor* prototype, ManagedTensorVersioned** out,
+                                    void* error_context,
+                                    void (*set_error)(void* error_context, const char* kind,
+                                                      const char* message));
+    /// py_object is of exactly the type that has the API; the caller owns the tensor.
+    int (*managed_tensor_from_py_object_no_sync)(void* py_object, ManagedTensorVersioned** out);
+    /// Takes the tensor over, and gives a new reference. Of a tensor that it refuses it leaves the
+    /// deleter to the caller, as PyTorch's does.
+    int (*managed_tensor_to_py_object_no_sync)(ManagedTensorVersioned* tensor,
+                                               void** out_py_object);
+    /// Shape and strides stay the object's. May be null.
+    int (*dltensor_from_py_object_no_sync)(void* py_object, Tensor* out);
+    /// The stream that the producer's next work on the device goes to; null for the host.
+    int (*current_work_stream)(std::int32_t device_type, std::int32_t device_id, void** out_stream);
+};
+
+static_assert(sizeof(ExchangeAPIHeader) == 16 && offsetof(ExchangeAPIHeader, prev_api) == 8);
+static_assert(sizeof(ExchangeAPI) == 56 && offsetof(ExchangeAPI, managed_tensor_allocator) == 16 &&
+              offsetof(ExchangeAPI, managed_tensor_from_py_object_no_sync) == 24 &&
+              offsetof(ExchangeAPI, managed_tensor_to_py_object_no_sync) == 32 &&
+              offsetof(ExchangeAPI, dltensor_from_py_object_no_sync) == 40 &&
+              offsetof(ExchangeAPI, current_work_stream) == 48);
+
 }  // namespace tack::dlpack
 
 namespace tack {
@@ -104,17 +138,27 @@ namespace tack {
 /// Throws value: null data, non-zero size; misaligned data; a negative extent or one beyond int64;
 /// an unknown device type. type: a dtype that Tack does not have, lanes other than 1.
 /// non_contiguous: strides other than C order. runtime: a device that cannot wrap the tensor.
+/// release: called with the tensor where its deleter would be, which it calls itself; for a caller
+/// who has to take a lock around that.
 /// Source: specification, "DLPack import".
 TACK_API Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device = {},
-                           bool writable = true);
+                           bool writable = true, void (*release)(void* tensor) noexcept = nullptr);
 TACK_API Array from_dlpack(dlpack::ManagedTensorVersioned* tensor, const Device& device = {},
-                           bool writable = true);
+                           bool writable = true, void (*release)(void* tensor) noexcept = nullptr);
 
 /// A managed tensor over the array's memory, which stays alive until the consumer calls the
 /// deleter (from any thread). Waits for queued work and marks the memory shared: later launches
 /// that use it have run when they return. The legacy struct cannot say read-only.
 TACK_API dlpack::ManagedTensor* to_dlpack(const Array& array);
 TACK_API dlpack::ManagedTensorVersioned* to_dlpack_versioned(const Array& array);
+/// The same without ownership: valid as long as a handle on the array is kept, whose shape and
+/// strides these are. Throws buffer for a read-only array, which a bare tensor cannot be.
+TACK_API dlpack::Tensor to_dlpack_tensor(const Array& array);
+/// Tack's managed_tensor_allocator: memory of the library, not initialised, on any thread.
+TACK_API int allocate_dlpack(dlpack::Tensor* prototype, dlpack::ManagedTensorVersioned** out,
+                             void* error_context,
+                             void (*set_error)(void* error_context, const char* kind,
+                                               const char* message)) noexcept;
 /// The device that to_dlpack() would name.
 TACK_API dlpack::Device dlpack_device(const Array& array);
 /// How many exported tensors have not been given back through their deleter.

@@ -25,6 +25,9 @@ void bind_device(nb::module_& m);
 void bind_array(nb::module_& m);
 void bind_create(nb::module_& m);
 void bind_dlpack(nb::module_& m);
+void bind_exchange_api(nb::module_& m);
+void bind_asarray(nb::module_& m);
+void bind_explain(nb::module_& m);
 void bind_cache(nb::module_& m);
 void bind_buffer_capsule(nb::module_& m);
 
@@ -61,6 +64,14 @@ void fill_with(Array& array, nb::handle value, const char* operation);
 
 /// An array over the memory of a DLPack producer or capsule, never a copy.
 Array import_dlpack(PyObject* source, const Device& device, bool writable);
+/// A writable copy on `device` or the default device of a producer's host memory, of any strides.
+Array import_copy(PyObject* source, const Device& device);
+/// A producer's capsule, or the capsule that `source` is.
+nb::object request_capsule(PyObject* source);
+/// Throws what is wrong with what request_capsule() gave.
+[[noreturn]] void fail_capsule(nb::handle capsule);
+/// An exporter that refuses writable access is read-only, though a legacy capsule cannot say so.
+bool buffer_is_read_only(PyObject* source);
 
 // numpy_bridge.cpp; NumPy is imported by the first call.
 nb::object numpy_module();
@@ -113,32 +124,19 @@ decltype(auto) without_gil(std::int64_t nbytes, Body&& body) {
 template <class Body>
 decltype(auto) visit(DType dtype, Body&& body) {
     switch (dtype) {
-        case DType::bool_:
-            return body(bool{});
-        case DType::int8:
-            return body(std::int8_t{});
-        case DType::int16:
-            return body(std::int16_t{});
-        case DType::int32:
-            return body(std::int32_t{});
-        case DType::int64:
-            return body(std::int64_t{});
-        case DType::uint8:
-            return body(std::uint8_t{});
-        case DType::uint16:
-            return body(std::uint16_t{});
-        case DType::uint32:
-            return body(std::uint32_t{});
-        case DType::uint64:
-            return body(std::uint64_t{});
-        case DType::float16:
-            return body(float16{});
-        case DType::bfloat16:
-            return body(bfloat16{});
-        case DType::float32:
-            return body(float{});
-        case DType::float64:
-            break;
+        case DType::bool_: return body(bool{});
+        case DType::int8: return body(std::int8_t{});
+        case DType::int16: return body(std::int16_t{});
+        case DType::int32: return body(std::int32_t{});
+        case DType::int64: return body(std::int64_t{});
+        case DType::uint8: return body(std::uint8_t{});
+        case DType::uint16: return body(std::uint16_t{});
+        case DType::uint32: return body(std::uint32_t{});
+        case DType::uint64: return body(std::uint64_t{});
+        case DType::float16: return body(float16{});
+        case DType::bfloat16: return body(bfloat16{});
+        case DType::float32: return body(float{});
+        case DType::float64: break;
     }
     return body(double{});
 }

@@ -1,10 +1,11 @@
 #include "tack/dlpack.hpp"
 
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include "bindings.hpp"
+#include "exchange.hpp"
+#include "interop/dlpack_types.hpp"
+#include "managed_tensor.hpp"
 
 namespace tack::python {
 namespace {
@@ -38,14 +39,14 @@ template <class Managed>
 void destroy_capsule(PyObject* capsule) {
     if (!PyCapsule_IsValid(capsule, Capsule<Managed>::name)) return;  // a consumer owns the tensor
     auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
-    tensor->deleter(tensor);
+    if (tensor->deleter) tensor->deleter(tensor);
 }
 
 template <class Managed>
 PyObject* new_capsule(Managed* tensor) {
     PyObject* capsule = PyCapsule_New(tensor, Capsule<Managed>::name, destroy_capsule<Managed>);
     if (!capsule) {
-        tensor->deleter(tensor);
+        if (tensor->deleter) tensor->deleter(tensor);
         throw nb::python_error();
     }
     return capsule;
@@ -108,51 +109,21 @@ PyObject* array_dlpack_device(PyObject* self, PyObject*) {
 
 // import
 
-// The producer's deleter may need the interpreter, on whichever thread the last array is dropped.
-// Once the interpreter is closing there is no safe way in, and the tensor is left to the process.
-template <class Managed>
-void delete_with_gil(Managed* tensor) noexcept {
-    if (!tensor->deleter || !Py_IsInitialized()) return;
-    const PyGILState_STATE state = PyGILState_Ensure();
-    {
-        const nb::error_scope kept;  // the drop may happen while an exception is on its way
-        tensor->deleter(tensor);
-    }
-    PyGILState_Release(state);
-}
-
-// Stands for the producer's tensor in libtack, which knows nothing of the GIL.
-template <class Managed>
-struct Proxy : Managed {
-    explicit Proxy(Managed* tensor) : Managed(*tensor) {
-        this->manager_ctx = tensor;
-        this->deleter = [](Managed* self) {
-            auto* original = static_cast<Managed*>(self->manager_ctx);
-            delete static_cast<Proxy*>(self);
-            delete_with_gil(original);
-        };
-    }
-};
-
 constexpr bool is_foreign_major(const ManagedTensor&) { return false; }
 bool is_foreign_major(const ManagedTensorVersioned& tensor) { return tensor.version.major > 1; }
 
 template <class Managed>
 Array adopt(PyObject* capsule, const Device& device, bool writable) {
     auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
-    if (is_foreign_major(*tensor)) {
-        // All that may be done with it is to call its deleter, which libtack does as it refuses.
-        PyCapsule_SetName(capsule, Capsule<Managed>::used);
-        return from_dlpack(tensor, device, writable);
-    }
-    auto proxy = std::make_unique<Proxy<Managed>>(tensor);
-    Array array = from_dlpack(static_cast<Managed*>(proxy.get()), device, writable);
-    proxy.release();
+    // All that may be done with it is to call its deleter, which libtack does as it refuses.
+    if (is_foreign_major(*tensor)) PyCapsule_SetName(capsule, Capsule<Managed>::used);
+    Array array = from_dlpack(tensor, device, writable, delete_with_gil<Managed>);
     PyCapsule_SetName(capsule, Capsule<Managed>::used);
     return array;
 }
 
-// An exporter that refuses writable access is read-only, though a legacy capsule cannot say so.
+}  // namespace
+
 bool buffer_is_read_only(PyObject* source) {
     if (!PyObject_CheckBuffer(source)) return false;
     Py_buffer view;
@@ -166,14 +137,19 @@ bool buffer_is_read_only(PyObject* source) {
 
 nb::object request_capsule(PyObject* source) {
     if (PyCapsule_CheckExact(source)) return nb::borrow(source);
+    const ArrayKind kind = array_kind(source);
+    if (kind.is_torch) require_plain_torch_tensor(source);
     PyObject* arguments[] = {source, highest_version};
     PyObject* capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, max_version_keyword);
     if (capsule) return nb::steal(capsule);
+    if (kind.is_torch && !PyErr_ExceptionMatches(PyExc_TypeError)) throw_export_error(source, true);
     nb::python_error first;
-    if (first.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method))
+    if (first.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method)) {
+        if (kind.api) return nb::steal(new_capsule(export_exchange(source, kind)));
         throw Error(ErrorKind::type, "from_dlpack: " + class_name(source) +
                                          " has no __dlpack__ method and is no capsule. Use "
                                          "tack.array() for a copy of what NumPy reads");
+    }
     if (!first.matches(PyExc_TypeError)) throw first;
     // The producer predates DLPack 1.0, whose keyword it does not know.
     capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, nullptr);
@@ -183,7 +159,7 @@ nb::object request_capsule(PyObject* source) {
     throw second;
 }
 
-[[noreturn]] void fail_capsule(nb::handle capsule) {
+void fail_capsule(nb::handle capsule) {
     if (!PyCapsule_CheckExact(capsule.ptr()))
         throw Error(ErrorKind::type, "from_dlpack: __dlpack__ returned " + class_name(capsule) +
                                          " instead of a capsule");
@@ -211,6 +187,8 @@ void refuse_negated(PyObject* source) {
 }  // namespace
 
 Array import_dlpack(PyObject* source, const Device& device, bool writable) {
+    if (const ArrayKind kind = array_kind(source); kind.api)
+        return import_exchange(source, kind, device, writable);
     refuse_negated(source);
     nb::object capsule = request_capsule(source);
     if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensorVersioned>::name))
@@ -243,11 +221,10 @@ Array copy_tensor(PyObject* capsule, const Device& device) {
     const dlpack::Tensor source = tensor->dl_tensor;
     const std::int32_t type = source.device.device_type;
     if (type != dlpack::cpu && type != dlpack::cuda_host && type != dlpack::rocm_host)
-        throw Error(
-            ErrorKind::runtime,
-            "from_dlpack: copy=True takes host memory, not a tensor of DLPack device type " +
-                std::to_string(type) +
-                ". Import it where it is and copy: from_dlpack(x).to_device(...)");
+        throw Error(ErrorKind::runtime,
+                    "from_dlpack: copy=True takes host memory, not a tensor of " +
+                        device_type_name(type) +
+                        ". Import it where it is and copy: from_dlpack(x).to_device(...)");
 
     // A contiguous stand-in lets libtack judge the dtype and shape; its elements are never read.
     Managed stand_in = *tensor;
@@ -272,9 +249,11 @@ Array copy_tensor(PyObject* capsule, const Device& device) {
         else
             std::memcpy(target, first, static_cast<std::size_t>(copy.nbytes()));
     });
-    delete_with_gil(tensor);
+    delete_with_gil<Managed>(tensor);
     return copy.to_device(device ? device : default_device());
 }
+
+}  // namespace
 
 Array import_copy(PyObject* source, const Device& device) {
     nb::object numpy = loaded_module("numpy");
@@ -287,6 +266,8 @@ Array import_copy(PyObject* source, const Device& device) {
         return copy_tensor<ManagedTensor>(capsule.ptr(), device);
     fail_capsule(capsule);
 }
+
+namespace {
 
 // from_dlpack(source, /, *, device=None, copy=False)
 PyObject* from_dlpack_function(PyObject*, PyObject* const* arguments, Py_ssize_t count,

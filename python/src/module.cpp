@@ -5,7 +5,7 @@
 void bind_ir(nanobind::module_& m);
 void bind_kernel(nanobind::module_& m);
 
-NB_MODULE(_core, m) {
+NB_MODULE(core, m) {
     using namespace tack::python;
 
     // A program that ends with arrays alive has done nothing wrong, and the library never prints.
@@ -19,8 +19,33 @@ NB_MODULE(_core, m) {
     bind_array(m);
     bind_create(m);
     bind_dlpack(m);
+    bind_exchange_api(m);
+    bind_asarray(m);
+    bind_explain(m);
     bind_cache(m);
     bind_buffer_capsule(m);
     bind_ir(m);
     bind_kernel(m);
+}
+
+// Types and dtypes are the process's: a second interpreter, or a second import, would put its own
+// in their place. nanobind has begun with that before the module's body runs, so it is refused
+// here.
+extern "C" NB_EXPORT PyObject* PyInit__core(void) {
+    static bool loaded = false;
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "tack: subinterpreters are not supported. Import tack in the main "
+                        "interpreter");
+        return nullptr;
+    }
+    if (loaded) {
+        PyErr_SetString(PyExc_ImportError,
+                        "tack: the module is loaded once in a process. Keep the first one in "
+                        "sys.modules");
+        return nullptr;
+    }
+    PyObject* module = PyInit_core();
+    loaded = module != nullptr;
+    return module;
 }

@@ -12,6 +12,7 @@ from tack._core import (
     arange,
     array,
     array_from_ptr,
+    asarray,
     bfloat16,
     bool,
     default_device,
@@ -38,6 +39,7 @@ from tack._core import (
     uint64,
     zeros,
 )
+from tack._explain import Explanation, explain
 from tack.kernel import (
     atomic_add,
     atomic_max,
@@ -58,12 +60,14 @@ __all__ = [
     "CompileError",
     "DType",
     "Device",
+    "Explanation",
     "ExportedMemory",
     "NonContiguousError",
     "__version__",
     "arange",
     "array",
     "array_from_ptr",
+    "asarray",
     "atomic_add",
     "atomic_max",
     "atomic_min",
@@ -75,6 +79,7 @@ __all__ = [
     "devices",
     "dot",
     "empty",
+    "explain",
     "float16",
     "float32",
     "float64",

@@ -1,6 +1,15 @@
 import builtins
 from types import EllipsisType
-from typing import Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias, overload
+from typing import (
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    overload,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +33,14 @@ __all__ = [
     "CompileError",
     "DType",
     "Device",
+    "Explanation",
     "ExportedMemory",
     "NonContiguousError",
     "__version__",
     "arange",
     "array",
     "array_from_ptr",
+    "asarray",
     "atomic_add",
     "atomic_max",
     "atomic_min",
@@ -41,6 +52,7 @@ __all__ = [
     "devices",
     "dot",
     "empty",
+    "explain",
     "float16",
     "float32",
     "float64",
@@ -113,6 +125,22 @@ float64: DType
 class NonContiguousError(ValueError, BufferError): ...
 class CompileError(TypeError): ...
 
+class Explanation(NamedTuple):
+    type: str
+    protocol: str | None
+    device: str | None
+    dtype: str | None
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    writable: builtins.bool | None
+    shared: builtins.bool
+    copyable: builtins.bool
+    reason: str
+    @property
+    def layout(self) -> str | None: ...
+    @property
+    def advice(self) -> str: ...
+
 class Device:
     @property
     def name(self) -> str: ...
@@ -142,6 +170,7 @@ class ExportedMemory:
     def device_uuid(self) -> bytes | None: ...
 
 class Array:
+    __dlpack_c_exchange_api__: ClassVar[Any]
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -255,6 +284,13 @@ def array_from_ptr(
     writable: builtins.bool = False,
     device: _DeviceLike | None = None,
 ) -> Array: ...
+def asarray(
+    object: Any,
+    dtype: _DTypeLike | None = None,
+    device: _DeviceLike | None = None,
+    copy: builtins.bool | None = None,
+) -> Array: ...
+def explain(x: object, /) -> Explanation: ...
 def from_dlpack(
     source: _SupportsDLPack | Any,
     /,

@@ -12,6 +12,7 @@ struct ArrayState final : detail::RefCounted {
     ArrayState(BufferRef buffer_, Shape shape_, DType dtype_, std::int64_t size_, bool writable_)
         : buffer(std::move(buffer_)),
           shape(std::move(shape_)),
+          strides(shape.c_strides()),
           size(size_),
           nbytes(size_ * itemsize(dtype_)),
           dtype(dtype_),
@@ -19,6 +20,7 @@ struct ArrayState final : detail::RefCounted {
 
     const BufferRef buffer;
     const Shape shape;
+    const Shape strides;        // elements; a DLPack tensor that owns nothing borrows them
     const std::int64_t size;    // elements
     const std::int64_t nbytes;  // bytes
     const DType dtype;

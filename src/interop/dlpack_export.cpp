@@ -28,10 +28,22 @@ struct Export {
     }
 };
 
+dlpack::Tensor describe(const Array& array, std::int64_t* shape, std::int64_t* strides) {
+    const ArrayState& state = *array.state();
+    return {
+        .data = state.size == 0 ? nullptr : state.address(),
+        .device = dlpack_device(array),
+        .ndim = state.shape.ndim(),
+        .dtype = to_dlpack_type(state.dtype),
+        .shape = shape,
+        .strides = strides,
+        .byte_offset = 0,
+    };
+}
+
 template <class Managed>
 Managed* export_as(const Array& array) {
     const ArrayState& state = *array.state();
-    const Shape strides = state.shape.c_strides();
     const auto ndim = static_cast<std::size_t>(state.shape.ndim());
     state.buffer->share();
 
@@ -39,20 +51,12 @@ Managed* export_as(const Array& array) {
     auto* self = new (memory) Export<Managed>{{}, array};
     std::int64_t* extents = self->extents();
     std::copy(state.shape.begin(), state.shape.end(), extents);
-    std::copy(strides.begin(), strides.end(), extents + ndim);
+    std::copy(state.strides.begin(), state.strides.end(), extents + ndim);
 
     Managed& managed = self->managed;
     managed.manager_ctx = self;
     managed.deleter = Export<Managed>::release;
-    managed.dl_tensor = {
-        .data = state.size == 0 ? nullptr : state.address(),
-        .device = dlpack_device(array),
-        .ndim = state.shape.ndim(),
-        .dtype = to_dlpack_type(state.dtype),
-        .shape = extents,
-        .strides = extents + ndim,
-        .byte_offset = 0,
-    };
+    managed.dl_tensor = describe(array, extents, extents + ndim);
     exports.fetch_add(1, std::memory_order_relaxed);
     return &managed;
 }
@@ -68,6 +72,18 @@ dlpack::ManagedTensorVersioned* to_dlpack_versioned(const Array& array) {
     managed->version = {1, 3};
     managed->flags = array.writable() ? 0 : dlpack::flag_read_only;
     return managed;
+}
+
+dlpack::Tensor to_dlpack_tensor(const Array& array) {
+    if (!array.writable()) {
+        throw Error(ErrorKind::buffer,
+                    "to_dlpack_tensor: the array is read-only, which a tensor without flags cannot "
+                    "say. Take a versioned managed tensor of it, or pass a.copy()");
+    }
+    const ArrayState& state = *array.state();
+    state.buffer->share();
+    return describe(array, const_cast<std::int64_t*>(state.shape.data()),
+                    const_cast<std::int64_t*>(state.strides.data()));
 }
 
 dlpack::Device dlpack_device(const Array& array) {

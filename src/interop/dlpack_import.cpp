@@ -43,40 +43,23 @@ std::string describe(dlpack::DataType type) {
 
 std::string device_type_name(std::int32_t device_type) {
     switch (device_type) {
-        case dlpack::cpu:
-            return "kDLCPU";
-        case dlpack::cuda:
-            return "kDLCUDA";
-        case dlpack::cuda_host:
-            return "kDLCUDAHost";
-        case dlpack::opencl:
-            return "kDLOpenCL";
-        case dlpack::vulkan:
-            return "kDLVulkan";
-        case dlpack::metal:
-            return "kDLMetal";
-        case dlpack::vpi:
-            return "kDLVPI";
-        case dlpack::rocm:
-            return "kDLROCM";
-        case dlpack::rocm_host:
-            return "kDLROCMHost";
-        case dlpack::ext_dev:
-            return "kDLExtDev";
-        case dlpack::cuda_managed:
-            return "kDLCUDAManaged";
-        case dlpack::oneapi:
-            return "kDLOneAPI";
-        case dlpack::webgpu:
-            return "kDLWebGPU";
-        case dlpack::hexagon:
-            return "kDLHexagon";
-        case dlpack::maia:
-            return "kDLMAIA";
-        case dlpack::trn:
-            return "kDLTrn";
-        default:
-            return "device type " + std::to_string(device_type);
+        case dlpack::cpu: return "kDLCPU";
+        case dlpack::cuda: return "kDLCUDA";
+        case dlpack::cuda_host: return "kDLCUDAHost";
+        case dlpack::opencl: return "kDLOpenCL";
+        case dlpack::vulkan: return "kDLVulkan";
+        case dlpack::metal: return "kDLMetal";
+        case dlpack::vpi: return "kDLVPI";
+        case dlpack::rocm: return "kDLROCM";
+        case dlpack::rocm_host: return "kDLROCMHost";
+        case dlpack::ext_dev: return "kDLExtDev";
+        case dlpack::cuda_managed: return "kDLCUDAManaged";
+        case dlpack::oneapi: return "kDLOneAPI";
+        case dlpack::webgpu: return "kDLWebGPU";
+        case dlpack::hexagon: return "kDLHexagon";
+        case dlpack::maia: return "kDLMAIA";
+        case dlpack::trn: return "kDLTrn";
+        default: return "device type " + std::to_string(device_type);
     }
 }
 
@@ -175,7 +158,8 @@ void call_deleter(void* context) noexcept {
 
 /// The refusals come in the specification's order.
 template <class Managed>
-Array import(Managed* managed, const Device& wanted, bool writable) {
+Array import(Managed* managed, const Device& wanted, bool writable,
+             void (*release)(void*) noexcept) {
     const dlpack::Tensor& tensor = managed->dl_tensor;
     Shape shape = read_shape(tensor);
     const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
@@ -210,7 +194,8 @@ Array import(Managed* managed, const Device& wanted, bool writable) {
     }
 
     // Without a deleter the tensor may be gone before the array is: nothing is kept of it.
-    Hold hold = managed->deleter ? Hold(call_deleter<Managed>, managed) : Hold();
+    if (!release) release = call_deleter<Managed>;
+    Hold hold = managed->deleter ? Hold(release, managed) : Hold();
     // Allocated ahead of the buffer, which calls the deleter however it ends: nothing may throw
     // once it exists.
     void* state = ::operator new(sizeof(ArrayState));
@@ -229,22 +214,25 @@ Array import(Managed* managed, const Device& wanted, bool writable) {
 
 }  // namespace
 
-Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device, bool writable) {
+Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device, bool writable,
+                  void (*release)(void*) noexcept) {
     if (!tensor) refuse(ErrorKind::value, "the managed tensor is null");
-    return import(tensor, device, writable);
+    return import(tensor, device, writable, release);
 }
 
-Array from_dlpack(dlpack::ManagedTensorVersioned* tensor, const Device& device, bool writable) {
+Array from_dlpack(dlpack::ManagedTensorVersioned* tensor, const Device& device, bool writable,
+                  void (*release)(void*) noexcept) {
     if (!tensor) refuse(ErrorKind::value, "the managed tensor is null");
     const dlpack::Version version = tensor->version;
     if (version.major > 1) {
-        if (tensor->deleter) tensor->deleter(tensor);
+        if (tensor->deleter)
+            (release ? release : call_deleter<dlpack::ManagedTensorVersioned>)(tensor);
         refuse(ErrorKind::value, "the tensor is of DLPack " + std::to_string(version.major) + "." +
                                      std::to_string(version.minor) +
                                      ", of which Tack reads versions up to 1; ask its producer "
                                      "for max_version=(1, 0)");
     }
-    return import(tensor, device, writable && !(tensor->flags & dlpack::flag_read_only));
+    return import(tensor, device, writable && !(tensor->flags & dlpack::flag_read_only), release);
 }
 
 }  // namespace tack

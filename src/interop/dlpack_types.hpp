@@ -39,9 +39,9 @@ constexpr std::optional<DType> from_dlpack_type(dlpack::DataType type) noexcept 
 }
 
 /// "complex64 (code 5, 64 bits)"; with lanes where there is not one of them.
-std::string describe(dlpack::DataType type);
+TACK_API std::string describe(dlpack::DataType type);
 
 /// "kDLCUDA", or "device type 99" for what DLPack 1.3 does not list.
-std::string device_type_name(std::int32_t device_type);
+TACK_API std::string device_type_name(std::int32_t device_type);
 
 }  // namespace tack

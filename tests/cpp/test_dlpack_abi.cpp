@@ -79,3 +79,15 @@ SAME_VALUE(code_bool, kDLBool);
 SAME_VALUE(flag_read_only, DLPACK_FLAG_BITMASK_READ_ONLY);
 SAME_VALUE(flag_is_copied, DLPACK_FLAG_BITMASK_IS_COPIED);
 SAME_VALUE(flag_subbyte_padded, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+
+SAME_SIZE(ExchangeAPIHeader, DLPackExchangeAPIHeader);
+SAME_FIELD(ExchangeAPIHeader, DLPackExchangeAPIHeader, version);
+SAME_FIELD(ExchangeAPIHeader, DLPackExchangeAPIHeader, prev_api);
+
+SAME_SIZE(ExchangeAPI, DLPackExchangeAPI);
+SAME_FIELD(ExchangeAPI, DLPackExchangeAPI, header);
+SAME_FIELD(ExchangeAPI, DLPackExchangeAPI, managed_tensor_allocator);
+SAME_FIELD(ExchangeAPI, DLPackExchangeAPI, managed_tensor_from_py_object_no_sync);
+SAME_FIELD(ExchangeAPI, DLPackExchangeAPI, managed_tensor_to_py_object_no_sync);
+SAME_FIELD(ExchangeAPI, DLPackExchangeAPI, dltensor_from_py_object_no_sync);
+SAME_FIELD(ExchangeAPI, DLPackExchangeAPI, current_work_stream);

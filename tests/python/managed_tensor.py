@@ -2,7 +2,8 @@
 
 import ctypes
 
-PYTHON = ctypes.pythonapi
+# ctypes.pythonapi is one for all, and other libraries set its functions' types too.
+PYTHON = ctypes.PyDLL(None)
 PYTHON.PyCapsule_New.restype = ctypes.py_object
 PYTHON.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 PYTHON.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -57,10 +58,12 @@ def capsule_name(capsule):
 
 
 def managed_tensor(capsule):
-    """The struct in a capsule."""
+    """The struct in a capsule, which keeps the capsule."""
     kind = Versioned if "versioned" in capsule_name(capsule) else Legacy
     address = PYTHON.PyCapsule_GetPointer(capsule, PYTHON.PyCapsule_GetName(capsule))
-    return kind.from_address(address)
+    managed = kind.from_address(address)
+    managed.capsule = capsule
+    return managed
 
 
 class Producer:

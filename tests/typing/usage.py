@@ -45,6 +45,10 @@ shared: tack.Array = tack.interop.dlpack.dlpack_to_array(capsule, writable=False
 count: int = tack.interop.dlpack.live_exports()
 field: tack.Array = tack.array_from_ptr(result.ctypes.data, tack.float64, (4, 5))
 view: memoryview = memoryview(a)
+letters: tack.Array = tack.asarray(b"abc", copy=False)
+fresh: tack.Array = tack.asarray([1, 2], dtype=tack.int8, device="cpu")
+record: tack.Explanation = tack.explain(elevation.T)
+facts: tuple[str, str | None, bool] = (str(record), record.layout, record.shared)
 as_numpy: npt.NDArray[Any] = np.asarray(a)
 
 

@@ -1,0 +1,19 @@
+// The parts of the host's backend that compile and run kernels, for a fuzzer that has none: without
+// them a target is built in seconds.
+#include "backend/cpu/backend.hpp"
+#include "backend/cpu/compiler.hpp"
+
+namespace tack::cpu {
+
+namespace {
+[[noreturn]] void refuse() { throw Error(ErrorKind::runtime, "fuzz: there are no kernels here"); }
+}  // namespace
+
+detail::Ref<Executable> CpuBackend::compile(const kernel::Specialization&) { refuse(); }
+void CpuBackend::launch(Executable&, const LaunchArguments&) { refuse(); }
+std::string CpuBackend::source(const kernel::Specialization&) { refuse(); }
+std::string CpuBackend::assembly(const kernel::Specialization&) { refuse(); }
+
+std::string processor_description() { return "none"; }
+
+}  // namespace tack::cpu
