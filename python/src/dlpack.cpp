@@ -173,23 +173,9 @@ void fail_capsule(nb::handle capsule) {
                           "' holds no DLPack tensor (expected dltensor or dltensor_versioned)");
 }
 
-// PyTorch exports a view that negates (x.conj().imag, say) as the memory under it, whose sign is
-// the other one. Its types have a metaclass; those of most other libraries need not be asked.
-void refuse_negated(PyObject* source) {
-    if (Py_TYPE(Py_TYPE(source)) == &PyType_Type) return;
-    const nb::object is_neg = nb::getattr(nb::handle(source), "is_neg", nb::none());
-    if (is_neg.is_none() || !nb::cast<bool>(is_neg())) return;
-    throw Error(ErrorKind::buffer,
-                "from_dlpack: the tensor is a negated view, whose memory has the other sign. Pass "
-                "its resolve_neg()");
-}
-
-}  // namespace
-
 Array import_dlpack(PyObject* source, const Device& device, bool writable) {
     if (const ArrayKind kind = array_kind(source); kind.api)
         return import_exchange(source, kind, device, writable);
-    refuse_negated(source);
     nb::object capsule = request_capsule(source);
     if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensorVersioned>::name))
         return adopt<ManagedTensorVersioned>(capsule.ptr(), device, writable);
