@@ -54,6 +54,8 @@ extern PyTypeObject* array_type;
 inline Array* array_of(PyObject* object) noexcept {
     return Py_TYPE(object) == array_type ? nb::inst_ptr<Array>(object) : nullptr;
 }
+/// A new tack.Array, without nanobind's search for one that is at the address of `array` already.
+PyObject* new_array(Array array);
 nb::tuple shape_tuple(const Shape& shape);
 /// Whether the host may read and write the memory in place.
 bool on_host(const Array& array);
@@ -90,6 +92,14 @@ inline std::string class_name(nb::handle object) {
     return nb::cast<std::string>(nb::object(object.type().attr("__name__")));
 }
 
+/// A function that takes its arguments as a C array, for a PyMethodDef.
+template <class F>
+PyCFunction as_method(F* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+/// Adds a method that nanobind would be slow to call.
+void add_method(PyTypeObject* type, PyMethodDef& definition);
+
 /// Sets the Python error of the exception being handled.
 void set_python_error() noexcept;
 /// Before 3.14, Python ends a thread that wants the GIL while the interpreter closes by unwinding
@@ -124,19 +134,32 @@ decltype(auto) without_gil(std::int64_t nbytes, Body&& body) {
 template <class Body>
 decltype(auto) visit(DType dtype, Body&& body) {
     switch (dtype) {
-        case DType::bool_: return body(bool{});
-        case DType::int8: return body(std::int8_t{});
-        case DType::int16: return body(std::int16_t{});
-        case DType::int32: return body(std::int32_t{});
-        case DType::int64: return body(std::int64_t{});
-        case DType::uint8: return body(std::uint8_t{});
-        case DType::uint16: return body(std::uint16_t{});
-        case DType::uint32: return body(std::uint32_t{});
-        case DType::uint64: return body(std::uint64_t{});
-        case DType::float16: return body(float16{});
-        case DType::bfloat16: return body(bfloat16{});
-        case DType::float32: return body(float{});
-        case DType::float64: break;
+        case DType::bool_:
+            return body(bool{});
+        case DType::int8:
+            return body(std::int8_t{});
+        case DType::int16:
+            return body(std::int16_t{});
+        case DType::int32:
+            return body(std::int32_t{});
+        case DType::int64:
+            return body(std::int64_t{});
+        case DType::uint8:
+            return body(std::uint8_t{});
+        case DType::uint16:
+            return body(std::uint16_t{});
+        case DType::uint32:
+            return body(std::uint32_t{});
+        case DType::uint64:
+            return body(std::uint64_t{});
+        case DType::float16:
+            return body(float16{});
+        case DType::bfloat16:
+            return body(bfloat16{});
+        case DType::float32:
+            return body(float{});
+        case DType::float64:
+            break;
     }
     return body(double{});
 }

@@ -40,6 +40,11 @@ void delete_with_gil(void* context) noexcept {
     if (tensor->deleter) with_gil([&] { tensor->deleter(tensor); });
 }
 
+/// Gives back a reference on a Python object that kept memory alive.
+inline void drop_reference(void* object) noexcept {
+    with_gil([&] { Py_DECREF(static_cast<PyObject*>(object)); });
+}
+
 /// An array over a tensor that is the caller's: whatever happens, its deleter is called once.
 inline Array adopt_tensor(dlpack::ManagedTensorVersioned* tensor, const Device& device,
                           bool writable) {

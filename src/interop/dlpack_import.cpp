@@ -8,6 +8,7 @@
 #include "backend/backend.hpp"
 #include "device/registry.hpp"
 #include "interop/dlpack_types.hpp"
+#include "interop/host_view.hpp"
 
 namespace tack {
 
@@ -43,23 +44,40 @@ std::string describe(dlpack::DataType type) {
 
 std::string device_type_name(std::int32_t device_type) {
     switch (device_type) {
-        case dlpack::cpu: return "kDLCPU";
-        case dlpack::cuda: return "kDLCUDA";
-        case dlpack::cuda_host: return "kDLCUDAHost";
-        case dlpack::opencl: return "kDLOpenCL";
-        case dlpack::vulkan: return "kDLVulkan";
-        case dlpack::metal: return "kDLMetal";
-        case dlpack::vpi: return "kDLVPI";
-        case dlpack::rocm: return "kDLROCM";
-        case dlpack::rocm_host: return "kDLROCMHost";
-        case dlpack::ext_dev: return "kDLExtDev";
-        case dlpack::cuda_managed: return "kDLCUDAManaged";
-        case dlpack::oneapi: return "kDLOneAPI";
-        case dlpack::webgpu: return "kDLWebGPU";
-        case dlpack::hexagon: return "kDLHexagon";
-        case dlpack::maia: return "kDLMAIA";
-        case dlpack::trn: return "kDLTrn";
-        default: return "device type " + std::to_string(device_type);
+        case dlpack::cpu:
+            return "kDLCPU";
+        case dlpack::cuda:
+            return "kDLCUDA";
+        case dlpack::cuda_host:
+            return "kDLCUDAHost";
+        case dlpack::opencl:
+            return "kDLOpenCL";
+        case dlpack::vulkan:
+            return "kDLVulkan";
+        case dlpack::metal:
+            return "kDLMetal";
+        case dlpack::vpi:
+            return "kDLVPI";
+        case dlpack::rocm:
+            return "kDLROCM";
+        case dlpack::rocm_host:
+            return "kDLROCMHost";
+        case dlpack::ext_dev:
+            return "kDLExtDev";
+        case dlpack::cuda_managed:
+            return "kDLCUDAManaged";
+        case dlpack::oneapi:
+            return "kDLOneAPI";
+        case dlpack::webgpu:
+            return "kDLWebGPU";
+        case dlpack::hexagon:
+            return "kDLHexagon";
+        case dlpack::maia:
+            return "kDLMAIA";
+        case dlpack::trn:
+            return "kDLTrn";
+        default:
+            return "device type " + std::to_string(device_type);
     }
 }
 
@@ -156,6 +174,24 @@ void call_deleter(void* context) noexcept {
     managed->deleter(managed);
 }
 
+/// Takes `hold` over only if it returns.
+Array wrap(const Device& device, void* address, Shape&& shape, DType dtype, std::int64_t size,
+           bool writable, Hold& hold) {
+    // Allocated ahead of the buffer, which lets go of the owner however it ends: nothing may throw
+    // once it exists.
+    void* state = ::operator new(sizeof(ArrayState));
+    try {
+        BufferRef buffer = device.backend().wrap(address, size * itemsize(dtype), std::move(hold));
+        auto* array =
+            new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable);
+        array->acquire_first();
+        return Array(detail::Ref<ArrayState>::adopt(array));
+    } catch (...) {
+        ::operator delete(state);
+        throw;
+    }
+}
+
 /// The refusals come in the specification's order.
 template <class Managed>
 Array import(Managed* managed, const Device& wanted, bool writable,
@@ -196,23 +232,21 @@ Array import(Managed* managed, const Device& wanted, bool writable,
     // Without a deleter the tensor may be gone before the array is: nothing is kept of it.
     if (!release) release = call_deleter<Managed>;
     Hold hold = managed->deleter ? Hold(release, managed) : Hold();
-    // Allocated ahead of the buffer, which calls the deleter however it ends: nothing may throw
-    // once it exists.
-    void* state = ::operator new(sizeof(ArrayState));
     try {
-        BufferRef buffer = device.backend().wrap(address, nbytes, std::move(hold));
-        auto* array =
-            new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable);
-        array->acquire_first();
-        return Array(detail::Ref<ArrayState>::adopt(array));
+        return wrap(device, address, std::move(shape), dtype, size, writable, hold);
     } catch (...) {
-        ::operator delete(state);
         hold.disarm();
         throw;
     }
 }
 
 }  // namespace
+
+Array wrap_host(const kernel::HostView& view, const Device& device, Hold hold) {
+    return wrap(route({dlpack::cpu, 0}, device), view.address,
+                Shape(std::span(view.extents, static_cast<std::size_t>(view.ndim))), view.dtype,
+                view.nbytes / itemsize(view.dtype), view.writable, hold);
+}
 
 Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device, bool writable,
                   void (*release)(void*) noexcept) {

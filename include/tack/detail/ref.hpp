@@ -15,21 +15,28 @@ public:
     RefCounted(const RefCounted&) = delete;
     RefCounted& operator=(const RefCounted&) = delete;
 
-    void acquire() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+    void acquire() const noexcept {
+        if (!is_immortal(refs_.load(std::memory_order_relaxed)))
+            refs_.fetch_add(1, std::memory_order_relaxed);
+    }
     /// In place of acquire() while no one else can hold the object: it is new.
     void acquire_first() const noexcept { refs_.store(1, std::memory_order_relaxed); }
     void release() const noexcept {
         // The only owner needs no locked instruction: no one is left who could acquire.
-        if (refs_.load(std::memory_order_acquire) == 1 ||
-            refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            delete this;
-        }
+        const std::uint32_t refs = refs_.load(std::memory_order_acquire);
+        if (is_immortal(refs)) return;
+        if (refs == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
+    /// Ends the counting: the object is never destroyed. Before other threads can see it.
+    void make_immortal() const noexcept { refs_.store(immortal, std::memory_order_relaxed); }
 
 protected:
     virtual ~RefCounted() = default;
 
 private:
+    static constexpr std::uint32_t immortal = 0xc0000000;
+    static bool is_immortal(std::uint32_t refs) noexcept { return refs >= immortal; }
+
     mutable std::atomic<std::uint32_t> refs_{0};
 };
 
