@@ -50,8 +50,11 @@ bool is_keyword(PyObject* given, PyObject* interned) {
 // Runs at interpreter exit too, when nothing of Python but the capsule's own functions is left.
 template <class Managed>
 void destroy_capsule(PyObject* capsule) {
-    if (!PyCapsule_IsValid(capsule, Capsule<Managed>::name)) return;  // a consumer owns the tensor
-    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
+    // A consumer that has taken the tensor over has renamed the capsule.
+    const char* name = PyCapsule_GetName(capsule);
+    if (name != Capsule<Managed>::name && !PyCapsule_IsValid(capsule, Capsule<Managed>::name))
+        return;
+    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
     if (tensor->deleter) tensor->deleter(tensor);
 }
 

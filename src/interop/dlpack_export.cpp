@@ -1,32 +1,20 @@
-#include <algorithm>
-#include <atomic>
 #include <new>
 
 #include "array/array_state.hpp"
 #include "backend/backend.hpp"
 #include "interop/dlpack_types.hpp"
+#include "interop/export_count.hpp"
 
 namespace tack {
 namespace {
 
-std::atomic<std::int64_t> exports{0};
-
-/// One allocation: the managed tensor, the reference that keeps the memory alive, and behind them
-/// the shape and the strides.
 template <class Managed>
-struct Export {
-    Managed managed{};
-    Array array;
-
-    std::int64_t* extents() { return reinterpret_cast<std::int64_t*>(this + 1); }
-
-    static void release(Managed* managed) {
-        auto* self = static_cast<Export*>(managed->manager_ctx);
-        self->~Export();
-        ::operator delete(self);
-        exports.fetch_sub(1, std::memory_order_relaxed);
-    }
-};
+void release(Managed* managed) {
+    const auto* state = static_cast<const ArrayState*>(managed->manager_ctx);
+    if (static_cast<const void*>(managed) != state->export_record) ::operator delete(managed);
+    count_export(-1);
+    state->release_export();
+}
 
 dlpack::Tensor describe(const Array& array, std::int64_t* shape, std::int64_t* strides) {
     const ArrayState& state = *array.state();
@@ -41,24 +29,34 @@ dlpack::Tensor describe(const Array& array, std::int64_t* shape, std::int64_t* s
     };
 }
 
+/// Behind the managed tensor lie its shape and strides, so that a consumer may write to all of it.
 template <class Managed>
 Managed* export_as(const Array& array) {
-    const ArrayState& state = *array.state();
-    const auto ndim = static_cast<std::size_t>(state.shape.ndim());
+    ArrayState& state = *array.state();
+    const int ndim = state.shape.ndim();
     state.buffer->share();
 
-    void* memory = ::operator new(sizeof(Export<Managed>) + 2 * ndim * sizeof(std::int64_t));
-    auto* self = new (memory) Export<Managed>{{}, array};
-    std::int64_t* extents = self->extents();
-    std::copy(state.shape.begin(), state.shape.end(), extents);
-    std::copy(state.strides.begin(), state.strides.end(), extents + ndim);
-
-    Managed& managed = self->managed;
-    managed.manager_ctx = self;
-    managed.deleter = Export<Managed>::release;
-    managed.dl_tensor = describe(array, extents, extents + ndim);
-    exports.fetch_add(1, std::memory_order_relaxed);
-    return &managed;
+    void* memory = state.export_record;
+    if (!state.acquire_export() || ndim > ArrayState::record_ndim) {
+        const std::size_t extents = 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t);
+        memory = ::operator new(sizeof(Managed) + extents, std::nothrow);
+        if (!memory) {
+            state.release_export();
+            throw std::bad_alloc();
+        }
+    }
+    auto* managed = new (memory) Managed{};
+    auto* shape = reinterpret_cast<std::int64_t*>(managed + 1);
+    auto* strides = shape + ndim;
+    for (int axis = 0; axis < ndim; ++axis) {
+        shape[axis] = state.shape[axis];
+        strides[axis] = state.strides[axis];
+    }
+    managed->manager_ctx = &state;
+    managed->deleter = release<Managed>;
+    managed->dl_tensor = describe(array, shape, strides);
+    count_export(1);
+    return managed;
 }
 
 }  // namespace
@@ -90,7 +88,5 @@ dlpack::Device dlpack_device(const Array& array) {
     const Backend& backend = *array.state()->buffer->backend;
     return {backend.dlpack_device_type(), backend.index};
 }
-
-std::int64_t live_exports() noexcept { return exports.load(std::memory_order_relaxed); }
 
 }  // namespace tack

@@ -130,6 +130,11 @@ void require_contiguous(const dlpack::Tensor& tensor, const Shape& shape) {
 }
 
 /// Host memory is one device whatever number its producer gives it.
+bool is_same_device(const Device& device, const dlpack::Device& tensor) {
+    const std::int32_t type = device.backend().dlpack_device_type();
+    return type == tensor.device_type &&
+           (type == dlpack::cpu || device.index() == tensor.device_id);
+}
 bool can_wrap(const Device& device, std::string_view backend, int index) {
     return device.name() == backend && (backend == "cpu" || device.index() == index);
 }
@@ -137,6 +142,8 @@ bool can_wrap(const Device& device, std::string_view backend, int index) {
 /// The device that wraps the tensor: `wanted`, which must be able to, or without one the default
 /// where it can and else the tensor's own.
 Device route(const dlpack::Device& tensor, const Device& wanted) {
+    Device candidate = device_or_default(wanted);
+    if (is_same_device(candidate, tensor)) return candidate;
     const std::string_view backend = backend_of_dlpack_device(tensor.device_type);
     if (backend.empty()) {
         if (tensor.device_type == dlpack::metal) {
@@ -149,7 +156,6 @@ Device route(const dlpack::Device& tensor, const Device& wanted) {
                                      device_type_name(tensor.device_type) +
                                      " tensor; move it to host memory and import that");
     }
-    Device candidate = device_or_default(wanted);
     if (can_wrap(candidate, backend, tensor.device_id)) return candidate;
 
     const int index = backend == "cpu" ? 0 : tensor.device_id;

@@ -23,7 +23,7 @@ public:
     void acquire_first() const noexcept { refs_.store(1, std::memory_order_relaxed); }
     void release() const noexcept {
         // The only owner needs no locked instruction: no one is left who could acquire.
-        const std::uint32_t refs = refs_.load(std::memory_order_acquire);
+        const std::uint64_t refs = refs_.load(std::memory_order_acquire);
         if (is_immortal(refs)) return;
         if (refs == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
@@ -33,11 +33,23 @@ public:
 protected:
     virtual ~RefCounted() = default;
 
-private:
-    static constexpr std::uint32_t immortal = 0xc0000000;
-    static bool is_immortal(std::uint32_t refs) noexcept { return refs >= immortal; }
+    /// A reference of a second kind. True where it is the only one of its kind.
+    bool acquire_second() const noexcept {
+        return refs_.fetch_add(second, std::memory_order_acq_rel) >> 32 == 0;
+    }
+    void release_second() const noexcept {
+        if (refs_.load(std::memory_order_acquire) == second ||
+            refs_.fetch_sub(second, std::memory_order_acq_rel) == second)
+            delete this;
+    }
 
-    mutable std::atomic<std::uint32_t> refs_{0};
+private:
+    // All references are counted in the lower half, those of the second kind in the upper too.
+    static constexpr std::uint64_t second = (std::uint64_t{1} << 32) + 1;
+    static constexpr std::uint64_t immortal = std::uint64_t{3} << 62;
+    static bool is_immortal(std::uint64_t refs) noexcept { return refs >= immortal; }
+
+    mutable std::atomic<std::uint64_t> refs_{0};
 };
 
 /// A counted pointer to a RefCounted object, or null.
