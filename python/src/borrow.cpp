@@ -33,7 +33,8 @@ bool borrow_torch(PyObject* object, const ArrayKind& kind, HostView& view) noexc
         tensor.ndim < 0 || tensor.ndim > Shape::max_ndim || !tensor.data || !is_contiguous(tensor))
         return false;
     view.address = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    if (reinterpret_cast<std::uintptr_t>(view.address) % static_cast<std::size_t>(itemsize(*dtype)))
+    if (reinterpret_cast<std::uintptr_t>(view.address) &
+        static_cast<std::size_t>(itemsize(*dtype) - 1))
         return false;
     if (!is_plain_torch_tensor(object)) return false;
     view.nbytes = itemsize(*dtype);

@@ -77,6 +77,7 @@ bool wants_versioned(PyObject* max_version) {
                     "__dlpack__: max_version must be None or a tuple of two ints, "
                     "such as (1, 0), not " +
                         nb::cast<std::string>(nb::repr(max_version)));
+    if (PyTuple_GET_ITEM(max_version, 0) == PyTuple_GET_ITEM(highest_version, 0)) return true;
     int overflow = 0;
     const long major = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(max_version, 0), &overflow);
     return overflow > 0 || major >= 1;

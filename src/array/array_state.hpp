@@ -17,7 +17,7 @@ struct ArrayState final : detail::RefCounted {
           shape(std::move(shape_)),
           strides(shape.c_strides()),
           size(size_),
-          nbytes(size_ * itemsize(dtype_)),
+          nbytes(buffer->nbytes),
           dtype(dtype_),
           writable(writable_) {}
 

@@ -130,11 +130,6 @@ void require_contiguous(const dlpack::Tensor& tensor, const Shape& shape) {
 }
 
 /// Host memory is one device whatever number its producer gives it.
-bool is_same_device(const Device& device, const dlpack::Device& tensor) {
-    const std::int32_t type = device.backend().dlpack_device_type();
-    return type == tensor.device_type &&
-           (type == dlpack::cpu || device.index() == tensor.device_id);
-}
 bool can_wrap(const Device& device, std::string_view backend, int index) {
     return device.name() == backend && (backend == "cpu" || device.index() == index);
 }
@@ -143,7 +138,10 @@ bool can_wrap(const Device& device, std::string_view backend, int index) {
 /// where it can and else the tensor's own.
 Device route(const dlpack::Device& tensor, const Device& wanted) {
     Device candidate = device_or_default(wanted);
-    if (is_same_device(candidate, tensor)) return candidate;
+    // The usual case, ahead of the names that the others are told apart by.
+    if (tensor.device_type == dlpack::cpu &&
+        candidate.backend().dlpack_device_type() == dlpack::cpu)
+        return candidate;
     const std::string_view backend = backend_of_dlpack_device(tensor.device_type);
     if (backend.empty()) {
         if (tensor.device_type == dlpack::metal) {
@@ -181,13 +179,13 @@ void call_deleter(void* context) noexcept {
 }
 
 /// Takes `hold` over only if it returns.
-Array wrap(const Device& device, void* address, Shape&& shape, DType dtype, std::int64_t size,
-           bool writable, Hold& hold) {
+Array wrap(const Device& device, void* address, std::int64_t nbytes, Shape&& shape, DType dtype,
+           std::int64_t size, bool writable, Hold& hold) {
     // Allocated ahead of the buffer, which lets go of the owner however it ends: nothing may throw
     // once it exists.
     void* state = ::operator new(sizeof(ArrayState));
     try {
-        BufferRef buffer = device.backend().wrap(address, size * itemsize(dtype), std::move(hold));
+        BufferRef buffer = device.backend().wrap(address, nbytes, std::move(hold));
         auto* array =
             new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable);
         array->acquire_first();
@@ -210,7 +208,7 @@ Array import(Managed* managed, const Device& wanted, bool writable,
                                      " is null, which is legal for a tensor of no elements only");
     }
     const DType dtype = read_dtype(tensor.dtype);
-    const std::int64_t bytes_each = itemsize(dtype);
+    const std::int64_t bytes_each = tensor.dtype.bits / 8;
     const std::int64_t size = shape.checked_size(bytes_each, "from_dlpack");
     const std::int64_t nbytes = size * bytes_each;
     if (size > 0) require_contiguous(tensor, shape);
@@ -226,7 +224,8 @@ Array import(Managed* managed, const Device& wanted, bool writable,
                                          std::to_string(tensor.byte_offset) +
                                          " go beyond the end of memory");
         }
-        if (const auto off = first % static_cast<std::uintptr_t>(bytes_each)) {
+        // Sizes are powers of two; a division would take a third of the import.
+        if (const auto off = first & static_cast<std::uintptr_t>(bytes_each - 1)) {
             refuse(ErrorKind::value, "the data at address " + std::to_string(first) + " is " +
                                          std::to_string(off) + " bytes past a multiple of " +
                                          std::to_string(bytes_each) + ", the size of a " +
@@ -239,7 +238,7 @@ Array import(Managed* managed, const Device& wanted, bool writable,
     if (!release) release = call_deleter<Managed>;
     Hold hold = managed->deleter ? Hold(release, managed) : Hold();
     try {
-        return wrap(device, address, std::move(shape), dtype, size, writable, hold);
+        return wrap(device, address, nbytes, std::move(shape), dtype, size, writable, hold);
     } catch (...) {
         hold.disarm();
         throw;
@@ -249,9 +248,11 @@ Array import(Managed* managed, const Device& wanted, bool writable,
 }  // namespace
 
 Array wrap_host(const kernel::HostView& view, const Device& device, Hold hold) {
-    return wrap(route({dlpack::cpu, 0}, device), view.address,
-                Shape(std::span(view.extents, static_cast<std::size_t>(view.ndim))), view.dtype,
-                view.nbytes / itemsize(view.dtype), view.writable, hold);
+    Shape shape(std::span(view.extents, static_cast<std::size_t>(view.ndim)));
+    std::int64_t size = 1;
+    for (const std::int64_t extent : shape) size *= extent;
+    return wrap(route({dlpack::cpu, 0}, device), view.address, view.nbytes, std::move(shape),
+                view.dtype, size, view.writable, hold);
 }
 
 Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device, bool writable,
