@@ -26,7 +26,7 @@ Shape::Shape(Shape&& other) noexcept : ndim_(other.ndim_) {
         heap_ = other.heap_;
         other.ndim_ = 0;
     } else {
-        std::copy_n(other.inline_, inline_capacity, inline_);  // as many as there are: no loop
+        std::copy_n(other.inline_, ndim_, inline_);
     }
 }
 

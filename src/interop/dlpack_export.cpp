@@ -1,12 +1,72 @@
+#include <atomic>
+#include <cstddef>
+#include <mutex>
 #include <new>
 
 #include "array/array_state.hpp"
 #include "backend/backend.hpp"
 #include "interop/dlpack_types.hpp"
-#include "interop/export_count.hpp"
 
 namespace tack {
 namespace {
+
+/// Each thread counts in a cell of its own, which takes no locked instruction. A cell alone says
+/// nothing: tensors are given back on other threads than they were exported on.
+struct Cell {
+    std::atomic<std::int64_t> count{0};
+    Cell* next = nullptr;       // of all
+    Cell* next_free = nullptr;  // of those whose threads have ended
+};
+
+struct Cells {
+    std::mutex mutex;
+    Cell* all = nullptr;
+    Cell* free = nullptr;
+    std::atomic<std::int64_t> rest{0};  // counted by threads without memory for a cell
+};
+/// Never destroyed: tensors may be given back after static destructors have begun to run.
+Cells& cells() {
+    alignas(Cells) static std::byte room[sizeof(Cells)];
+    static auto* const instance = new (room) Cells;
+    return *instance;
+}
+
+// No destructor of its own, so that it is there for tensors that are given back as a thread ends.
+[[gnu::tls_model("initial-exec")]] thread_local Cell* own_cell = nullptr;
+
+struct GivesCellBack {
+    ~GivesCellBack() {
+        const std::lock_guard lock(cells().mutex);
+        own_cell->next_free = cells().free;
+        cells().free = own_cell;
+        own_cell = nullptr;
+    }
+};
+
+bool take_cell() {
+    {
+        const std::lock_guard lock(cells().mutex);
+        if ((own_cell = cells().free)) {
+            cells().free = own_cell->next_free;
+        } else {
+            own_cell = new (std::nothrow) Cell;
+            if (!own_cell) return false;
+            own_cell->next = cells().all;
+            cells().all = own_cell;
+        }
+    }
+    [[maybe_unused]] static thread_local const GivesCellBack at_exit;
+    return true;
+}
+
+void count_export(std::int64_t change) noexcept {
+    if (own_cell || take_cell()) {
+        std::atomic<std::int64_t>& count = own_cell->count;
+        count.store(count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+    } else {
+        cells().rest.fetch_add(change, std::memory_order_relaxed);
+    }
+}
 
 template <class Managed>
 void release(Managed* managed) {
@@ -87,6 +147,14 @@ dlpack::Tensor to_dlpack_tensor(const Array& array) {
 dlpack::Device dlpack_device(const Array& array) {
     const Backend& backend = *array.state()->buffer->backend;
     return {backend.dlpack_device_type(), backend.index};
+}
+
+std::int64_t live_exports() noexcept {
+    const std::lock_guard lock(cells().mutex);
+    std::int64_t sum = cells().rest.load(std::memory_order_relaxed);
+    for (const Cell* cell = cells().all; cell; cell = cell->next)
+        sum += cell->count.load(std::memory_order_relaxed);
+    return sum;
 }
 
 }  // namespace tack
