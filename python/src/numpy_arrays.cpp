@@ -51,9 +51,13 @@ const NumpyDtype* find_scalar_type(PyTypeObject* type) noexcept {
     return nullptr;
 }
 
-bool is_known(nb::handle numpy) {
-    const std::string version = nb::cast<std::string>(numpy.attr("__version__"));
-    return version.starts_with("1.") || version.starts_with("2.");
+/// The module that has NumPy's C API; null for a major version that is not known.
+const char* core_module(nb::handle numpy) {
+    const std::string version =
+        nb::cast<std::string>(nb::str(nb::getattr(numpy, "__version__", nb::none())));
+    if (version.starts_with("1.")) return "numpy.core._multiarray_umath";
+    if (version.starts_with("2.")) return "numpy._core._multiarray_umath";
+    return nullptr;
 }
 
 }  // namespace
@@ -61,11 +65,12 @@ bool is_known(nb::handle numpy) {
 bool learn_numpy() {
     if (numpy_array_type) return true;
     const nb::object numpy = loaded_module("numpy");
-    // A module that is being imported may not have them all yet.
-    if (!numpy.is_valid() || !nb::hasattr(numpy, "ndarray") || !is_known(numpy)) return false;
-    const nb::object core = nb::hasattr(numpy, "_core") ? numpy.attr("_core") : numpy.attr("core");
+    // A module that is being imported does not have them all yet.
+    if (!numpy.is_valid() || !nb::hasattr(numpy, "ndarray")) return false;
+    const char* const core = core_module(numpy);
+    if (!core) return false;
     void** const table = static_cast<void**>(PyCapsule_GetPointer(
-        nb::object(core.attr("_multiarray_umath").attr("_ARRAY_API")).ptr(), nullptr));
+        nb::object(nb::module_::import_(core).attr("_ARRAY_API")).ptr(), nullptr));
     if (!table) throw nb::python_error();
     new_from_descr = reinterpret_cast<NewFromDescr>(table[new_from_descr_entry]);
     set_base_object = reinterpret_cast<SetBaseObject>(table[set_base_object_entry]);
