@@ -442,6 +442,34 @@ ROWS = (
         Timed(lambda: {"x": kernels.tack_array()}, "x.numpy()"),
         at_most=200,
     ),
+    Row(
+        3,
+        "import in C++",
+        "from_dlpack of a managed tensor of 16 float32, and its release",
+        "ns",
+        native("figures", "import"),
+        at_most=40,
+    ),
+    Row(
+        3,
+        "export in C++",
+        "to_dlpack_versioned of an array of 16 float32, and its deleter",
+        "ns",
+        native("figures", "export"),
+        at_most=40,
+    ),
+    *(
+        Row(
+            3,
+            f"{way} in C++, 10 GB",
+            "the same with 8 dimensions and 10 GB; the other: 1 dimension and 64 bytes",
+            "ns",
+            native("figures", f"{way}_large"),
+            [("64 bytes", native("figures", way))],
+            times_peer=1.25,
+        )
+        for way in ("import", "export")
+    ),
     *vtk_rows("10", 10),
     *vtk_rows("10 million", 10_000_000),
     Row(

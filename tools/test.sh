@@ -104,7 +104,6 @@ report_vtk() {
 run_sanitized() {
     local name=$1
     shift
-    # An allocation that is too large is for the library to report.
     install_packages build test
     configure "$ROOT/build/$name" -DTACK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_CXX_FLAGS_DEBUG=-O1 "$@"

@@ -1,5 +1,6 @@
 #include "tack/array.hpp"
 
+#include <span>
 #include <vector>
 
 #include "bindings.hpp"
@@ -332,12 +333,68 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-nb::object reshape(const Array& array, const nb::args& extents) {
-    nb::object shape = extents.size() == 1 ? nb::object(extents[0]) : nb::object(extents);
-    return nb::cast(array.reshape(to_shape(shape, "reshape")));
+// The extents where they are exact ints of at most 64 bits, as nearly always.
+bool read_extents(PyObject* const* items, Py_ssize_t count, std::int64_t* extents) {
+    for (Py_ssize_t k = 0; k < count; ++k) {
+        if (!PyLong_CheckExact(items[k])) return false;
+        int overflow = 0;
+        extents[k] = PyLong_AsLongLongAndOverflow(items[k], &overflow);
+        if (overflow != 0) return false;
+    }
+    return true;
 }
 
+// Array.reshape(*shape)
+PyObject* reshape(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    return guarded<PyObject*>(nullptr, [&] {
+        const bool is_tuple = count == 1 && PyTuple_CheckExact(arguments[0]);
+        PyObject* const* items =
+            is_tuple ? reinterpret_cast<PyTupleObject*>(arguments[0])->ob_item : arguments;
+        const Py_ssize_t ndim = is_tuple ? PyTuple_GET_SIZE(arguments[0]) : count;
+        std::int64_t extents[Shape::max_ndim];
+        if (ndim <= Shape::max_ndim && read_extents(items, ndim, extents))
+            return new_array(self_array(self).reshape(
+                Shape(std::span<const std::int64_t>(extents, static_cast<std::size_t>(ndim)))));
+        nb::object shape = nb::borrow(arguments[0]);
+        if (count != 1) {
+            shape = nb::steal(PyTuple_New(count));
+            for (Py_ssize_t k = 0; k < count; ++k)
+                PyTuple_SET_ITEM(shape.ptr(), k, Py_NewRef(arguments[k]));
+        }
+        return new_array(self_array(self).reshape(to_shape(shape, "reshape")));
+    });
+}
+
+PyObject* numpy(PyObject* self, PyObject*) {
+    return guarded<PyObject*>(nullptr, [&] { return to_numpy(self).release().ptr(); });
+}
+
+PyMethodDef reshape_method = {
+    "reshape", as_method(reshape), METH_FASTCALL,
+    "reshape($self, /, *shape)\n--\n\n"
+    "The same memory under another shape, given as ints or as one tuple.\n\n"
+    "One extent may be -1. Raises ValueError when the sizes differ."};
+PyMethodDef numpy_method = {
+    "numpy", numpy, METH_NOARGS,
+    "numpy($self, /)\n--\n\n"
+    "A NumPy array over the same host memory, read-only where this array is; a copy of a\n"
+    "device's memory.\n\nRaises ImportError for bfloat16 without ml_dtypes."};
+
 }  // namespace
+
+PyObject* new_array(Array array) {
+    nb::object object = nb::inst_alloc(reinterpret_cast<PyObject*>(array_type));
+    if (!object.is_valid()) throw nb::python_error();
+    new (nb::inst_ptr<Array>(object)) Array(std::move(array));
+    nb::inst_mark_ready(object);
+    return object.release().ptr();
+}
+
+void add_method(PyTypeObject* type, PyMethodDef& definition) {
+    const nb::object method = nb::steal(PyDescr_NewMethod(type, &definition));
+    if (!method.is_valid()) throw nb::python_error();
+    nb::handle(reinterpret_cast<PyObject*>(type)).attr(definition.ml_name) = method;
+}
 
 nb::tuple shape_tuple(const Shape& shape) {
     nb::object tuple = nb::steal(PyTuple_New(shape.ndim()));
@@ -396,7 +453,8 @@ void fill_with(Array& array, nb::handle value, const char* operation) {
 
 void bind_array(nb::module_& m) {
     auto type = nb::class_<Array>(
-        m, "Array", nb::is_final(), nb::is_weak_referenceable(), nb::type_slots(slots),
+        m, "Array", nb::is_final(), nb::is_weak_referenceable(), nb::pooled(),
+        nb::type_slots(slots),
         "C-contiguous elements of one dtype on one device.\n\n"
         "Made by tack.array, empty, zeros, ones, full, arange, from_dlpack and array_from_ptr.\n"
         "a[i, j] reads or writes one element of host memory, a[...] = value all of them; there is\n"
@@ -423,9 +481,6 @@ void bind_array(nb::module_& m) {
         .def_prop_ro("device", &Array::device, "The device that holds the elements.")
         .def_prop_ro("writable", &Array::writable,
                      "Whether the elements may be written through this array.")
-        .def("reshape", &reshape, nb::arg("shape"),
-             "The same memory under another shape, given as ints or as one tuple.\n\n"
-             "One extent may be -1. Raises ValueError when the sizes differ.")
         .def(
             "copy",
             [](const Array& a) { return without_gil(a.nbytes(), [&] { return a.copy(); }); },
@@ -445,10 +500,6 @@ void bind_array(nb::module_& m) {
             nb::arg("value").none(),
             "Sets every element, converted as a kernel's cast: saturating, NaN to 0.\n\n"
             "Raises RuntimeError for a read-only array.")
-        .def(
-            "numpy", [](nb::handle self) { return to_numpy(self); },
-            "A NumPy array over the same host memory, read-only where this array is; a copy of a\n"
-            "device's memory.\n\nRaises ImportError for bfloat16 without ml_dtypes.")
         .def("tolist", &nested_lists, "All elements as nested lists of Python's numbers.")
         .def("item", &item, nb::arg("index"),
              "One element as Python's number: the only one, or the one at the index.\n\n"
@@ -470,6 +521,9 @@ void bind_array(nb::module_& m) {
             "__deepcopy__", [](const Array& a, nb::handle) { return a.copy(); }, nb::arg("memo"))
         .def("__reduce__", &reduce)
         .def("__repr__", &represent);
+
+    add_method(array_type, reshape_method);
+    add_method(array_type, numpy_method);
 
     auto record = nb::class_<ExportedMemory>(
         m, "ExportedMemory", "A device allocation as an operating system's handle.");

@@ -54,6 +54,8 @@ extern PyTypeObject* array_type;
 inline Array* array_of(PyObject* object) noexcept {
     return Py_TYPE(object) == array_type ? nb::inst_ptr<Array>(object) : nullptr;
 }
+/// A new tack.Array, without nanobind's search for one that is at the address of `array` already.
+PyObject* new_array(Array array);
 nb::tuple shape_tuple(const Shape& shape);
 /// Whether the host may read and write the memory in place.
 bool on_host(const Array& array);
@@ -89,6 +91,14 @@ Array from_object(nb::handle object, nb::handle dtype, const Device& device);
 inline std::string class_name(nb::handle object) {
     return nb::cast<std::string>(nb::object(object.type().attr("__name__")));
 }
+
+/// A function that takes its arguments as a C array, for a PyMethodDef.
+template <class F>
+PyCFunction as_method(F* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+/// Adds a method that nanobind would be slow to call.
+void add_method(PyTypeObject* type, PyMethodDef& definition);
 
 /// Sets the Python error of the exception being handled.
 void set_python_error() noexcept;

@@ -3,9 +3,12 @@
 #include <cstring>
 
 #include "bindings.hpp"
+#include "borrow.hpp"
 #include "exchange.hpp"
 #include "interop/dlpack_types.hpp"
+#include "interop/host_view.hpp"
 #include "managed_tensor.hpp"
+#include "torch_tensors.hpp"
 
 namespace tack::python {
 namespace {
@@ -31,14 +34,27 @@ struct Capsule<ManagedTensorVersioned> {
 PyObject* dlpack_method;        // "__dlpack__"
 PyObject* max_version_keyword;  // ("max_version",)
 PyObject* highest_version;      // (1, 0)
+PyObject* host_device;          // (kDLCPU, 0)
+struct {
+    PyObject *max_version, *copy, *dl_device, *stream, *device;
+} keywords;
+
+/// Callers' keywords are nearly always interned: their text is compared only where they are not.
+bool is_keyword(PyObject* given, PyObject* interned) {
+    if (given == interned) return true;
+    return !PyUnicode_CHECK_INTERNED(given) && PyUnicode_Compare(given, interned) == 0;
+}
 
 // export
 
 // Runs at interpreter exit too, when nothing of Python but the capsule's own functions is left.
 template <class Managed>
 void destroy_capsule(PyObject* capsule) {
-    if (!PyCapsule_IsValid(capsule, Capsule<Managed>::name)) return;  // a consumer owns the tensor
-    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Capsule<Managed>::name));
+    // A consumer that has taken the tensor over has renamed the capsule.
+    const char* name = PyCapsule_GetName(capsule);
+    if (name != Capsule<Managed>::name && !PyCapsule_IsValid(capsule, Capsule<Managed>::name))
+        return;
+    auto* tensor = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
     if (tensor->deleter) tensor->deleter(tensor);
 }
 
@@ -61,6 +77,7 @@ bool wants_versioned(PyObject* max_version) {
                     "__dlpack__: max_version must be None or a tuple of two ints, "
                     "such as (1, 0), not " +
                         nb::cast<std::string>(nb::repr(max_version)));
+    if (PyTuple_GET_ITEM(max_version, 0) == PyTuple_GET_ITEM(highest_version, 0)) return true;
     int overflow = 0;
     const long major = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(max_version, 0), &overflow);
     return overflow > 0 || major >= 1;
@@ -79,19 +96,17 @@ PyObject* array_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t co
         PyObject* max_version = Py_None;
         for (Py_ssize_t k = 0; k < (names ? PyTuple_GET_SIZE(names) : 0); ++k) {
             PyObject* keyword = PyTuple_GET_ITEM(names, k);
-            const auto is = [&](const char* text) {
-                return PyUnicode_CompareWithASCIIString(keyword, text) == 0;
-            };
-            if (is("max_version")) {
+            if (is_keyword(keyword, keywords.max_version)) {
                 max_version = arguments[k];
-            } else if (is("copy")) {
+            } else if (is_keyword(keyword, keywords.copy)) {
                 const int copy = PyObject_IsTrue(arguments[k]);
                 if (copy < 0) throw nb::python_error();
                 if (copy)
                     throw Error(ErrorKind::buffer,
                                 "__dlpack__: copy=True is not offered, an export is always a view. "
                                 "Export a.copy()");
-            } else if (!is("stream") && !is("dl_device")) {
+            } else if (!is_keyword(keyword, keywords.dl_device) &&
+                       !is_keyword(keyword, keywords.stream)) {
                 throw Error(ErrorKind::type, "__dlpack__: unexpected keyword argument " +
                                                  nb::cast<std::string>(nb::repr(keyword)));
             }
@@ -103,6 +118,7 @@ PyObject* array_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t co
 PyObject* array_dlpack_device(PyObject* self, PyObject*) {
     return guarded<PyObject*>(nullptr, [&] {
         const dlpack::Device device = dlpack_device(*nb::inst_ptr<Array>(self));
+        if (device.device_type == dlpack::cpu) return Py_NewRef(host_device);
         return nb::make_tuple(device.device_type, device.device_id).release().ptr();
     });
 }
@@ -174,6 +190,11 @@ void fail_capsule(nb::handle capsule) {
 }
 
 Array import_dlpack(PyObject* source, const Device& device, bool writable) {
+    kernel::HostView view;
+    if (borrow(source, view) || (learn_type(Py_TYPE(source)) && borrow(source, view))) {
+        view.writable = view.writable && writable;
+        return wrap_host(view, device, Hold(drop_reference, Py_NewRef(source)));
+    }
     if (const ArrayKind kind = array_kind(source); kind.api)
         return import_exchange(source, kind, device, writable);
     nb::object capsule = request_capsule(source);
@@ -267,9 +288,9 @@ PyObject* from_dlpack_function(PyObject*, PyObject* const* arguments, Py_ssize_t
         for (Py_ssize_t k = 0; k < (names ? PyTuple_GET_SIZE(names) : 0); ++k) {
             PyObject* keyword = PyTuple_GET_ITEM(names, k);
             PyObject* value = arguments[count + k];
-            if (PyUnicode_CompareWithASCIIString(keyword, "device") == 0) {
+            if (is_keyword(keyword, keywords.device)) {
                 device = to_device(value, "from_dlpack");
-            } else if (PyUnicode_CompareWithASCIIString(keyword, "copy") == 0) {
+            } else if (is_keyword(keyword, keywords.copy)) {
                 const int truth = PyObject_IsTrue(value);
                 if (truth < 0) throw nb::python_error();
                 copy = truth != 0;
@@ -278,15 +299,9 @@ PyObject* from_dlpack_function(PyObject*, PyObject* const* arguments, Py_ssize_t
                                                  nb::cast<std::string>(nb::repr(keyword)));
             }
         }
-        Array array =
-            copy ? import_copy(arguments[0], device) : import_dlpack(arguments[0], device, true);
-        return nb::cast(std::move(array)).release().ptr();
+        return new_array(copy ? import_copy(arguments[0], device)
+                              : import_dlpack(arguments[0], device, true));
     });
-}
-
-template <class F>
-PyCFunction as_method(F* function) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
 PyMethodDef functions[] = {
@@ -314,13 +329,6 @@ PyMethodDef array_device_definition = {"__dlpack_device__", array_dlpack_device,
                                        "__dlpack_device__($self, /)\n--\n\n"
                                        "The DLPack device type and the device's index."};
 
-void add_method(nb::handle type, PyMethodDef& definition) {
-    nb::object method =
-        nb::steal(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &definition));
-    if (!method.is_valid()) throw nb::python_error();
-    type.attr(definition.ml_name) = method;
-}
-
 PyObject* checked(PyObject* object) {
     if (!object) throw nb::python_error();
     return object;
@@ -329,14 +337,16 @@ PyObject* checked(PyObject* object) {
 }  // namespace
 
 void bind_dlpack(nb::module_& m) {
-    dlpack_method = checked(PyUnicode_InternFromString("__dlpack__"));
-    max_version_keyword =
-        checked(PyTuple_Pack(1, nb::steal(PyUnicode_InternFromString("max_version")).ptr()));
+    const auto intern = [](const char* text) { return checked(PyUnicode_InternFromString(text)); };
+    dlpack_method = intern("__dlpack__");
+    keywords = {intern("max_version"), intern("copy"), intern("dl_device"), intern("stream"),
+                intern("device")};
+    max_version_keyword = checked(PyTuple_Pack(1, keywords.max_version));
     highest_version = nb::make_tuple(1, 0).release().ptr();
+    host_device = nb::make_tuple(static_cast<int>(dlpack::cpu), 0).release().ptr();
 
-    const nb::handle type(reinterpret_cast<PyObject*>(array_type));
-    add_method(type, array_dlpack_definition);
-    add_method(type, array_device_definition);
+    add_method(array_type, array_dlpack_definition);
+    add_method(array_type, array_device_definition);
     if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
     m.def(
         "array_to_dlpack",

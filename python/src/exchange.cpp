@@ -3,6 +3,7 @@
 #include <array>
 
 #include "managed_tensor.hpp"
+#include "torch_tensors.hpp"
 
 namespace tack::python {
 namespace {
@@ -28,84 +29,30 @@ const dlpack::ExchangeAPI* find_api(PyTypeObject* type) {
     return api->managed_tensor_from_py_object_no_sync ? api : nullptr;
 }
 
-bool derives_from_torch(PyTypeObject* type) {
-    const nb::object torch = loaded_module("torch");
-    if (!torch.is_valid()) return false;
-    const nb::object tensor = nb::getattr(torch, "Tensor", nb::none());
-    return PyType_Check(tensor.ptr()) &&
-           PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor.ptr()));
-}
-
-/// PyTorch's own accessors, which no derived class can replace; kept until the process ends.
-struct TorchAccessors {
-    PyObject* requires_grad;  // a getset descriptor
-    PyObject* is_neg;         // a method descriptor
-
-    TorchAccessors() {
-        const nb::object base = nb::module_::import_("torch").attr("_C").attr("TensorBase");
-        requires_grad = nb::object(base.attr("requires_grad")).release().ptr();
-        is_neg = nb::object(base.attr("is_neg")).release().ptr();
-    }
+struct Entry {
+    PyTypeObject* type = nullptr;
+    unsigned tag = 0;
+    ArrayKind kind;
 };
-const TorchAccessors& torch_accessors() {
-    static const auto* accessors = new TorchAccessors;
-    return *accessors;
-}
-
-bool is_true(PyObject* result) {
-    if (!result) throw nb::python_error();
-    const nb::object owned = nb::steal(result);
-    return result == Py_True;
-}
-
-/// Why PyTorch could not hand the tensor out, and what to call; empty for other reasons.
-std::string torch_reason(nb::handle tensor) {
-    const auto says = [&](const char* method) {
-        return nb::cast<bool>(nb::bool_(tensor.attr(method)()));
-    };
-    const nb::object torch = nb::module_::import_("torch");
-    if (nb::cast<bool>(nb::bool_(tensor.attr("is_meta"))))
-        return "the tensor is on PyTorch's meta device and has no data. Make one that has: "
-               "torch.empty_like(x, device=\"cpu\")";
-    if (!tensor.attr("layout").is(torch.attr("strided")))
-        return "the tensor's layout is " +
-               nb::cast<std::string>(nb::str(nb::object(tensor.attr("layout")))) +
-               ", which has no strides. Import x.to_dense(), or x.values() and its indices";
-    if (says("is_conj"))
-        return "the tensor is a conjugated view, whose memory holds other numbers. Import "
-               "x.resolve_conj()";
-    return "";
+Entry& entry_of(PyTypeObject* type) noexcept {
+    static std::array<Entry, 16> cache;  // guarded by the GIL
+    return cache[(reinterpret_cast<std::uintptr_t>(type) >> 5) % cache.size()];
 }
 
 }  // namespace
 
-ArrayKind array_kind(PyTypeObject* type) {
-    struct Entry {
-        PyTypeObject* type = nullptr;
-        unsigned tag = 0;
-        ArrayKind kind;
-    };
-    static std::array<Entry, 16> cache;  // guarded by the GIL
-    Entry& entry = cache[(reinterpret_cast<std::uintptr_t>(type) >> 5) % cache.size()];
+const ArrayKind* known_array_kind(PyTypeObject* type) noexcept {
+    const Entry& entry = entry_of(type);
     const unsigned tag = version_tag(type);
-    if (entry.type == type && entry.tag == tag && tag != 0) return entry.kind;
-    const ArrayKind kind{find_api(type), derives_from_torch(type)};
-    // The lookup may have given the type its tag.
-    entry = {type, version_tag(type), kind};
-    return entry.kind;
+    return entry.type == type && entry.tag == tag && tag != 0 ? &entry.kind : nullptr;
 }
 
-void require_plain_torch_tensor(PyObject* tensor) {
-    const TorchAccessors& torch = torch_accessors();
-    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-    if (is_true(Py_TYPE(torch.requires_grad)->tp_descr_get(torch.requires_grad, tensor, type)))
-        throw Error(ErrorKind::buffer,
-                    "from_dlpack: the tensor requires gradients, which PyTorch does not record "
-                    "through a view. Import x.detach()");
-    if (is_true(PyObject_Vectorcall(torch.is_neg, &tensor, 1, nullptr)))
-        throw Error(ErrorKind::buffer,
-                    "from_dlpack: the tensor is a negated view, whose memory holds the numbers "
-                    "with the other sign. Import x.resolve_neg()");
+ArrayKind array_kind(PyTypeObject* type) {
+    if (const ArrayKind* known = known_array_kind(type)) return *known;
+    const ArrayKind kind{find_api(type), derives_from_torch(type)};
+    // The lookup may have given the type its tag.
+    entry_of(type) = {type, version_tag(type), kind};
+    return kind;
 }
 
 void throw_export_error(PyObject* source, bool is_torch) {

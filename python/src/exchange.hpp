@@ -15,10 +15,9 @@ struct ArrayKind {
 };
 ArrayKind array_kind(PyTypeObject* type);
 inline ArrayKind array_kind(PyObject* object) { return array_kind(Py_TYPE(object)); }
+/// The same where that has been looked up and the type has not changed since, else null.
+const ArrayKind* known_array_kind(PyTypeObject* type) noexcept;
 
-/// Refuses a PyTorch tensor that a view would misrepresent and that PyTorch's exchange API hands
-/// out all the same: one that requires gradients, or a negated view. Throws buffer.
-void require_plain_torch_tensor(PyObject* tensor);
 /// Throws the error that is set; where it is PyTorch's for a tensor that has no memory to view
 /// (sparse, on the meta device, conjugated), one that says what to call, with PyTorch's as cause.
 [[noreturn]] void throw_export_error(PyObject* source, bool is_torch);

@@ -26,9 +26,8 @@ int from_managed_tensor(dlpack::ManagedTensorVersioned* tensor, void** out) {
             throw Error(ErrorKind::value, "__dlpack_c_exchange_api__: a tensor of DLPack " +
                                               std::to_string(tensor->version.major) +
                                               " in the API of DLPack 1; pass one of version 1");
-        Array array =
-            from_dlpack(tensor, Device(), true, delete_with_gil<dlpack::ManagedTensorVersioned>);
-        *out = nb::cast(std::move(array)).release().ptr();
+        *out = new_array(
+            from_dlpack(tensor, Device(), true, delete_with_gil<dlpack::ManagedTensorVersioned>));
         return 0;
     });
 }

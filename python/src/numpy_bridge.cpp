@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "numpy_arrays.hpp"
 
 namespace tack::python {
 namespace {
@@ -65,10 +66,13 @@ nb::object numpy_dtype(DType dtype) {
 
 nb::object to_numpy(nb::handle object) {
     const Array& array = *array_of(object.ptr());
+    const bool in_place = on_host(array);
+    if (nb::object view = in_place ? numpy_view(object) : nb::object(); view.is_valid())
+        return view;
     nb::object numpy = numpy_module();
     nb::object dtype = numpy_dtype(array.dtype());
     nb::tuple shape = shape_tuple(array.shape());
-    if (on_host(array)) return numpy.attr("ndarray")(shape, dtype, nb::arg("buffer") = object);
+    if (in_place) return numpy.attr("ndarray")(shape, dtype, nb::arg("buffer") = object);
     nb::object copy = numpy.attr("empty")(shape, dtype);
     const Bytes bytes(copy, PyBUF_WRITABLE);
     without_gil(array.nbytes(), [&] { array.read(bytes.view.buf, array.nbytes()); });

@@ -1,8 +1,11 @@
 /// What an Array handle points at.
 #pragma once
 
+#include <cstddef>
+
 #include "array/buffer.hpp"
 #include "tack/array.hpp"
+#include "tack/dlpack.hpp"
 
 namespace tack {
 
@@ -14,7 +17,7 @@ struct ArrayState final : detail::RefCounted {
           shape(std::move(shape_)),
           strides(shape.c_strides()),
           size(size_),
-          nbytes(size_ * itemsize(dtype_)),
+          nbytes(buffer->nbytes),
           dtype(dtype_),
           writable(writable_) {}
 
@@ -27,6 +30,14 @@ struct ArrayState final : detail::RefCounted {
     const bool writable;
 
     void* address() const noexcept { return buffer->address; }
+
+    /// An export keeps the state. The first at a time has `export_record` for its managed tensor,
+    /// which saves an allocation; true where that is the caller's until release_export().
+    bool acquire_export() const noexcept { return acquire_second(); }
+    void release_export() const noexcept { release_second(); }
+    static constexpr int record_ndim = 8;
+    alignas(8) std::byte export_record[sizeof(dlpack::ManagedTensorVersioned) +
+                                       2 * record_ndim * sizeof(std::int64_t)];
 };
 
 inline Array make_array(BufferRef buffer, Shape shape, DType dtype, std::int64_t size,

@@ -62,14 +62,19 @@ std::int64_t Shape::checked_size(std::int64_t itemsize, const char* operation) c
 }
 
 Shape Shape::c_strides() const {
-    std::int64_t strides[max_ndim];
+    Shape strides;
+    std::int64_t* to = strides.inline_;
+    if (ndim_ > inline_capacity) {
+        to = strides.heap_ = new std::int64_t[static_cast<std::size_t>(ndim_)];
+    }
+    strides.ndim_ = ndim_;
     // Unsigned, and zeros taken as ones, since the other extents of an empty array may be anything.
     std::uint64_t stride = 1;
     for (int axis = ndim_ - 1; axis >= 0; --axis) {
-        strides[axis] = static_cast<std::int64_t>(stride);
+        to[axis] = static_cast<std::int64_t>(stride);
         stride *= static_cast<std::uint64_t>(std::max<std::int64_t>((*this)[axis], 1));
     }
-    return Shape(std::span<const std::int64_t>(strides, static_cast<std::size_t>(ndim_)));
+    return strides;
 }
 
 std::string Shape::to_string() const {

@@ -106,6 +106,7 @@ Device plain_device(const BackendEntry& entry, int index) {
     const std::lock_guard making(registry().creating);
     if (Device existing = find_plain(entry.name, index)) return existing;
     Device made(entry.create(index, {}));
+    made.backend().make_immortal();
     const std::lock_guard lock(registry().table);
     return registry().plain.emplace(std::pair(entry.name, index), made).first->second;
 }

@@ -1,5 +1,6 @@
-#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <mutex>
 #include <new>
 
 #include "array/array_state.hpp"
@@ -9,24 +10,71 @@
 namespace tack {
 namespace {
 
-std::atomic<std::int64_t> exports{0};
+/// Each thread counts in a cell of its own, which takes no locked instruction. A cell alone says
+/// nothing: tensors are given back on other threads than they were exported on.
+struct Cell {
+    std::atomic<std::int64_t> count{0};
+    Cell* next = nullptr;       // of all
+    Cell* next_free = nullptr;  // of those whose threads have ended
+};
 
-/// One allocation: the managed tensor, the reference that keeps the memory alive, and behind them
-/// the shape and the strides.
-template <class Managed>
-struct Export {
-    Managed managed{};
-    Array array;
+struct Cells {
+    std::mutex mutex;
+    Cell* all = nullptr;
+    Cell* free = nullptr;
+    std::atomic<std::int64_t> rest{0};  // counted by threads without memory for a cell
+};
+/// Never destroyed: tensors may be given back after static destructors have begun to run.
+Cells& cells() {
+    alignas(Cells) static std::byte room[sizeof(Cells)];
+    static auto* const instance = new (room) Cells;
+    return *instance;
+}
 
-    std::int64_t* extents() { return reinterpret_cast<std::int64_t*>(this + 1); }
+// No destructor of its own, so that it is there for tensors that are given back as a thread ends.
+[[gnu::tls_model("initial-exec")]] thread_local Cell* own_cell = nullptr;
 
-    static void release(Managed* managed) {
-        auto* self = static_cast<Export*>(managed->manager_ctx);
-        self->~Export();
-        ::operator delete(self);
-        exports.fetch_sub(1, std::memory_order_relaxed);
+struct GivesCellBack {
+    ~GivesCellBack() {
+        const std::lock_guard lock(cells().mutex);
+        own_cell->next_free = cells().free;
+        cells().free = own_cell;
+        own_cell = nullptr;
     }
 };
+
+bool take_cell() {
+    {
+        const std::lock_guard lock(cells().mutex);
+        if ((own_cell = cells().free)) {
+            cells().free = own_cell->next_free;
+        } else {
+            own_cell = new (std::nothrow) Cell;
+            if (!own_cell) return false;
+            own_cell->next = cells().all;
+            cells().all = own_cell;
+        }
+    }
+    [[maybe_unused]] static thread_local const GivesCellBack at_exit;
+    return true;
+}
+
+void count_export(std::int64_t change) noexcept {
+    if (own_cell || take_cell()) {
+        std::atomic<std::int64_t>& count = own_cell->count;
+        count.store(count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+    } else {
+        cells().rest.fetch_add(change, std::memory_order_relaxed);
+    }
+}
+
+template <class Managed>
+void release(Managed* managed) {
+    const auto* state = static_cast<const ArrayState*>(managed->manager_ctx);
+    if (static_cast<const void*>(managed) != state->export_record) ::operator delete(managed);
+    count_export(-1);
+    state->release_export();
+}
 
 dlpack::Tensor describe(const Array& array, std::int64_t* shape, std::int64_t* strides) {
     const ArrayState& state = *array.state();
@@ -41,24 +89,34 @@ dlpack::Tensor describe(const Array& array, std::int64_t* shape, std::int64_t* s
     };
 }
 
+/// Behind the managed tensor lie its shape and strides, so that a consumer may write to all of it.
 template <class Managed>
 Managed* export_as(const Array& array) {
-    const ArrayState& state = *array.state();
-    const auto ndim = static_cast<std::size_t>(state.shape.ndim());
+    ArrayState& state = *array.state();
+    const int ndim = state.shape.ndim();
     state.buffer->share();
 
-    void* memory = ::operator new(sizeof(Export<Managed>) + 2 * ndim * sizeof(std::int64_t));
-    auto* self = new (memory) Export<Managed>{{}, array};
-    std::int64_t* extents = self->extents();
-    std::copy(state.shape.begin(), state.shape.end(), extents);
-    std::copy(state.strides.begin(), state.strides.end(), extents + ndim);
-
-    Managed& managed = self->managed;
-    managed.manager_ctx = self;
-    managed.deleter = Export<Managed>::release;
-    managed.dl_tensor = describe(array, extents, extents + ndim);
-    exports.fetch_add(1, std::memory_order_relaxed);
-    return &managed;
+    void* memory = state.export_record;
+    if (!state.acquire_export() || ndim > ArrayState::record_ndim) {
+        const std::size_t extents = 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t);
+        memory = ::operator new(sizeof(Managed) + extents, std::nothrow);
+        if (!memory) {
+            state.release_export();
+            throw std::bad_alloc();
+        }
+    }
+    auto* managed = new (memory) Managed{};
+    auto* shape = reinterpret_cast<std::int64_t*>(managed + 1);
+    auto* strides = shape + ndim;
+    for (int axis = 0; axis < ndim; ++axis) {
+        shape[axis] = state.shape[axis];
+        strides[axis] = state.strides[axis];
+    }
+    managed->manager_ctx = &state;
+    managed->deleter = release<Managed>;
+    managed->dl_tensor = describe(array, shape, strides);
+    count_export(1);
+    return managed;
 }
 
 }  // namespace
@@ -91,6 +149,12 @@ dlpack::Device dlpack_device(const Array& array) {
     return {backend.dlpack_device_type(), backend.index};
 }
 
-std::int64_t live_exports() noexcept { return exports.load(std::memory_order_relaxed); }
+std::int64_t live_exports() noexcept {
+    const std::lock_guard lock(cells().mutex);
+    std::int64_t sum = cells().rest.load(std::memory_order_relaxed);
+    for (const Cell* cell = cells().all; cell; cell = cell->next)
+        sum += cell->count.load(std::memory_order_relaxed);
+    return sum;
+}
 
 }  // namespace tack

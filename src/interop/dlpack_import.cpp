@@ -8,6 +8,7 @@
 #include "backend/backend.hpp"
 #include "device/registry.hpp"
 #include "interop/dlpack_types.hpp"
+#include "interop/host_view.hpp"
 
 namespace tack {
 
@@ -136,6 +137,11 @@ bool can_wrap(const Device& device, std::string_view backend, int index) {
 /// The device that wraps the tensor: `wanted`, which must be able to, or without one the default
 /// where it can and else the tensor's own.
 Device route(const dlpack::Device& tensor, const Device& wanted) {
+    Device candidate = device_or_default(wanted);
+    // The usual case, ahead of the names that the others are told apart by.
+    if (tensor.device_type == dlpack::cpu &&
+        candidate.backend().dlpack_device_type() == dlpack::cpu)
+        return candidate;
     const std::string_view backend = backend_of_dlpack_device(tensor.device_type);
     if (backend.empty()) {
         if (tensor.device_type == dlpack::metal) {
@@ -148,7 +154,6 @@ Device route(const dlpack::Device& tensor, const Device& wanted) {
                                      device_type_name(tensor.device_type) +
                                      " tensor; move it to host memory and import that");
     }
-    Device candidate = device_or_default(wanted);
     if (can_wrap(candidate, backend, tensor.device_id)) return candidate;
 
     const int index = backend == "cpu" ? 0 : tensor.device_id;
@@ -173,6 +178,24 @@ void call_deleter(void* context) noexcept {
     managed->deleter(managed);
 }
 
+/// Takes `hold` over only if it returns.
+Array wrap(const Device& device, void* address, std::int64_t nbytes, Shape&& shape, DType dtype,
+           std::int64_t size, bool writable, Hold& hold) {
+    // Allocated ahead of the buffer, which lets go of the owner however it ends: nothing may throw
+    // once it exists.
+    void* state = ::operator new(sizeof(ArrayState));
+    try {
+        BufferRef buffer = device.backend().wrap(address, nbytes, std::move(hold));
+        auto* array =
+            new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable);
+        array->acquire_first();
+        return Array(detail::Ref<ArrayState>::adopt(array));
+    } catch (...) {
+        ::operator delete(state);
+        throw;
+    }
+}
+
 /// The refusals come in the specification's order.
 template <class Managed>
 Array import(Managed* managed, const Device& wanted, bool writable,
@@ -185,7 +208,7 @@ Array import(Managed* managed, const Device& wanted, bool writable,
                                      " is null, which is legal for a tensor of no elements only");
     }
     const DType dtype = read_dtype(tensor.dtype);
-    const std::int64_t bytes_each = itemsize(dtype);
+    const std::int64_t bytes_each = tensor.dtype.bits / 8;
     const std::int64_t size = shape.checked_size(bytes_each, "from_dlpack");
     const std::int64_t nbytes = size * bytes_each;
     if (size > 0) require_contiguous(tensor, shape);
@@ -201,7 +224,8 @@ Array import(Managed* managed, const Device& wanted, bool writable,
                                          std::to_string(tensor.byte_offset) +
                                          " go beyond the end of memory");
         }
-        if (const auto off = first % static_cast<std::uintptr_t>(bytes_each)) {
+        // Sizes are powers of two; a division would take a third of the import.
+        if (const auto off = first & static_cast<std::uintptr_t>(bytes_each - 1)) {
             refuse(ErrorKind::value, "the data at address " + std::to_string(first) + " is " +
                                          std::to_string(off) + " bytes past a multiple of " +
                                          std::to_string(bytes_each) + ", the size of a " +
@@ -213,23 +237,23 @@ Array import(Managed* managed, const Device& wanted, bool writable,
     // Without a deleter the tensor may be gone before the array is: nothing is kept of it.
     if (!release) release = call_deleter<Managed>;
     Hold hold = managed->deleter ? Hold(release, managed) : Hold();
-    // Allocated ahead of the buffer, which calls the deleter however it ends: nothing may throw
-    // once it exists.
-    void* state = ::operator new(sizeof(ArrayState));
     try {
-        BufferRef buffer = device.backend().wrap(address, nbytes, std::move(hold));
-        auto* array =
-            new (state) ArrayState(std::move(buffer), std::move(shape), dtype, size, writable);
-        array->acquire_first();
-        return Array(detail::Ref<ArrayState>::adopt(array));
+        return wrap(device, address, nbytes, std::move(shape), dtype, size, writable, hold);
     } catch (...) {
-        ::operator delete(state);
         hold.disarm();
         throw;
     }
 }
 
 }  // namespace
+
+Array wrap_host(const kernel::HostView& view, const Device& device, Hold hold) {
+    Shape shape(std::span(view.extents, static_cast<std::size_t>(view.ndim)));
+    std::int64_t size = 1;
+    for (const std::int64_t extent : shape) size *= extent;
+    return wrap(route({dlpack::cpu, 0}, device), view.address, view.nbytes, std::move(shape),
+                view.dtype, size, view.writable, hold);
+}
 
 Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device, bool writable,
                   void (*release)(void*) noexcept) {

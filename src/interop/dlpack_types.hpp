@@ -33,8 +33,9 @@ constexpr std::optional<DType> from_dlpack_type(dlpack::DataType type) noexcept 
         }
         return table;
     }();
-    if (type.code >= dtypes.size() || !std::has_single_bit(type.bits)) return std::nullopt;
-    const unsigned row = static_cast<unsigned>(std::bit_width(type.bits)) - 4u;
+    // Not std::has_single_bit, which is a call where the processor may lack the instruction.
+    if (type.code >= dtypes.size() || (type.bits & (type.bits - 1)) != 0) return std::nullopt;
+    const unsigned row = static_cast<unsigned>(std::bit_width(type.bits)) - 4u;  // 0 bits wrap
     return row < 4 ? dtypes[type.code][row] : std::nullopt;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -609,6 +610,48 @@ TYPED_TEST(ToDlpackEach, is_counted_until_its_deleter_is_called) {
     EXPECT_EQ(live_exports(), before + 1);
     second->deleter(second);
     EXPECT_EQ(live_exports(), before);
+}
+
+TYPED_TEST(ToDlpackEach, is_counted_where_its_thread_has_ended) {
+    const std::int64_t before = live_exports();
+    const Array array = zeros({1});
+    for (int round = 0; round < 3; ++round) {
+        TypeParam* exported = nullptr;
+        std::thread([&] { exported = export_as<TypeParam>(array); }).join();
+        EXPECT_EQ(live_exports(), before + 1);
+        std::thread([&] { exported->deleter(exported); }).join();
+        EXPECT_EQ(live_exports(), before);
+    }
+}
+
+TYPED_TEST(ToDlpackEach, exports_of_one_array_are_tensors_of_their_own) {
+    const Array array = zeros({2, 3});
+    auto* first = export_as<TypeParam>(array);
+    auto* second = export_as<TypeParam>(array);
+    first->dl_tensor.shape[0] = 99;
+    first->dl_tensor.strides[1] = 99;
+    EXPECT_EQ(second->dl_tensor.shape[0], 2);
+    EXPECT_EQ(second->dl_tensor.strides[1], 1);
+    first->deleter(first);
+    auto* third = export_as<TypeParam>(array);
+    EXPECT_NE(third, second);
+    EXPECT_EQ(third->dl_tensor.shape[0], 2);
+    EXPECT_EQ(third->dl_tensor.strides[1], 1);
+    second->deleter(second);
+    third->deleter(third);
+    EXPECT_EQ(array.shape(), (Shape{2, 3}));
+}
+
+TYPED_TEST(ToDlpackEach, the_last_of_several_exports_lets_go_of_the_memory) {
+    Versioned producer;
+    auto array = std::make_unique<Array>(producer.import());
+    auto* first = export_as<TypeParam>(*array);
+    auto* second = export_as<TypeParam>(*array);
+    array.reset();
+    first->deleter(first);
+    EXPECT_EQ(producer.deleted, 0);
+    second->deleter(second);
+    EXPECT_EQ(producer.deleted, 1);
 }
 
 TYPED_TEST(ToDlpackEach, the_deleter_may_be_called_on_any_thread) {

@@ -15,22 +15,41 @@ public:
     RefCounted(const RefCounted&) = delete;
     RefCounted& operator=(const RefCounted&) = delete;
 
-    void acquire() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+    void acquire() const noexcept {
+        if (!is_immortal(refs_.load(std::memory_order_relaxed)))
+            refs_.fetch_add(1, std::memory_order_relaxed);
+    }
     /// In place of acquire() while no one else can hold the object: it is new.
     void acquire_first() const noexcept { refs_.store(1, std::memory_order_relaxed); }
     void release() const noexcept {
         // The only owner needs no locked instruction: no one is left who could acquire.
-        if (refs_.load(std::memory_order_acquire) == 1 ||
-            refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            delete this;
-        }
+        const std::uint64_t refs = refs_.load(std::memory_order_acquire);
+        if (is_immortal(refs)) return;
+        if (refs == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
     }
+    /// Ends the counting: the object is never destroyed. Before other threads can see it.
+    void make_immortal() const noexcept { refs_.store(immortal, std::memory_order_relaxed); }
 
 protected:
     virtual ~RefCounted() = default;
 
+    /// A reference of a second kind. True where it is the only one of its kind.
+    bool acquire_second() const noexcept {
+        return refs_.fetch_add(second, std::memory_order_acq_rel) >> 32 == 0;
+    }
+    void release_second() const noexcept {
+        if (refs_.load(std::memory_order_acquire) == second ||
+            refs_.fetch_sub(second, std::memory_order_acq_rel) == second)
+            delete this;
+    }
+
 private:
-    mutable std::atomic<std::uint32_t> refs_{0};
+    // All references are counted in the lower half, those of the second kind in the upper too.
+    static constexpr std::uint64_t second = (std::uint64_t{1} << 32) + 1;
+    static constexpr std::uint64_t immortal = std::uint64_t{3} << 62;
+    static bool is_immortal(std::uint64_t refs) noexcept { return refs >= immortal; }
+
+    mutable std::atomic<std::uint64_t> refs_{0};
 };
 
 /// A counted pointer to a RefCounted object, or null.
