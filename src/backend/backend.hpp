@@ -27,10 +27,14 @@ struct LaunchArguments {
 /// One device. Functions throw tack::Error, never print or abort, and may be called on any thread,
 /// without the GIL or the registry's lock.
 struct Backend : detail::RefCounted {
-    Backend(std::string name_, int index_) : name(std::move(name_)), index(index_) {}
+    Backend(std::string name_, int index_, std::int64_t large_bytes_ = INT64_MAX)
+        : name(std::move(name_)), index(index_), large_bytes(large_bytes_) {}
 
     const std::string name;
     const int index;
+    /// Launches over more bytes of arrays than this get code of their own, with forms that pay off
+    /// for them alone, so that kernels over small arrays compile faster.
+    const std::int64_t large_bytes;
 
     // memory
     virtual BufferRef allocate(std::int64_t nbytes, bool exportable) = 0;  // uninitialised

@@ -103,7 +103,7 @@ StreamedStore streamed_store(const kernel::Specialization& spec, const Stmt& loo
     const ir::Routine& routine = spec.program->kernel;
     const auto inner = static_cast<std::int32_t>(loop.locals.back());
     const Expr& step = routine[loop.ranges.back().step];
-    if (!spec.no_alias || spec.options.check_bounds || step.op != Op::literal_int ||
+    if (!spec.large || !spec.no_alias || spec.options.check_bounds || step.op != Op::literal_int ||
         step.integer != 1)
         return {};
     std::map<std::int32_t, int> stores;

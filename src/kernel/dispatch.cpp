@@ -75,11 +75,19 @@ private:
     std::vector<std::uint64_t> overflow_;
 };
 
+/// What code for the same kinds of arguments may differ by.
+struct Variant {
+    bool no_alias = true;
+    bool large = false;
+
+    friend bool operator==(const Variant&, const Variant&) = default;
+};
+
 /// One compiled specialization. Entries are only added, so that launches read the list unlocked.
 struct Entry {
     Key key;
     detail::Ref<Backend> backend;
-    bool no_alias = false;
+    Variant variant;
     detail::Ref<Executable> executable;
     std::vector<std::int32_t> stored;  // array parameters that the kernel may store to
     std::vector<std::pair<std::int32_t, IntegerRange>> ranges;
@@ -175,8 +183,11 @@ struct Dispatcher::State {
     struct Bound {
         Key key;
         Slots slots;
+        std::int64_t bytes = 0;  // of all arrays
         Backend* backend = nullptr;
         detail::Ref<Backend> held;  // where no array keeps it
+
+        Variant variant() const noexcept { return {.large = bytes > backend->large_bytes}; }
     };
 
     void bind(std::span<const Argument> arguments, Bound& bound) const {
@@ -204,6 +215,7 @@ struct Dispatcher::State {
     void bind_array(std::size_t k, const Argument& a, const ir::ParameterInfo& p,
                     Bound& bound) const {
         const HostView array = view_of(a);
+        bound.bytes += array.nbytes;
         if (p.kind == ir::ParameterInfo::Kind::scalar ||
             (p.kind == ir::ParameterInfo::Kind::array && p.dtype != array.dtype))
             fail_kind(k, "an array of " + std::string(tack::name(array.dtype)));
@@ -276,31 +288,33 @@ struct Dispatcher::State {
         return type;
     }
 
-    Specialization specialization(std::span<const Argument> arguments, bool no_alias) const {
+    Specialization specialization(std::span<const Argument> arguments, Variant variant) const {
         std::vector<ParameterType> types;
         for (std::size_t k = 0; k < arguments.size(); ++k)
             types.push_back(parameter_type(k, arguments[k]));
-        return specialize(program, std::move(types), options, no_alias);
+        Specialization spec = specialize(program, std::move(types), options, variant.no_alias);
+        spec.large = variant.large;
+        return spec;
     }
 
-    Entry* find(const Bound& bound, bool no_alias) const noexcept {
+    Entry* find(const Bound& bound, Variant variant) const noexcept {
         for (Entry* e = entries.load(std::memory_order_acquire); e; e = e->next)
-            if (e->no_alias == no_alias && e->backend.get() == bound.backend && e->key == bound.key)
+            if (e->variant == variant && e->backend.get() == bound.backend && e->key == bound.key)
                 return e;
         return nullptr;
     }
 
-    Entry& compiled(const Bound& bound, std::span<const Argument> arguments, bool no_alias,
+    Entry& compiled(const Bound& bound, std::span<const Argument> arguments, Variant variant,
                     bool gil_held) {
-        if (Entry* found = find(bound, no_alias)) return *found;
+        if (Entry* found = find(bound, variant)) return *found;
         const GilRelease release(gil_held);
         const std::lock_guard lock(compiling);
-        if (Entry* found = find(bound, no_alias)) return *found;  // by another thread meanwhile
-        const Specialization spec = specialization(arguments, no_alias);
+        if (Entry* found = find(bound, variant)) return *found;  // by another thread meanwhile
+        const Specialization spec = specialization(arguments, variant);
         auto entry = std::make_unique<Entry>();
         entry->key = bound.key;
         entry->backend = detail::Ref<Backend>(bound.backend);
-        entry->no_alias = no_alias;
+        entry->variant = variant;
         entry->executable = bound.backend->compile(spec);
         entry->steps = spec.steps;
         for (std::size_t k = 0; k < arguments.size(); ++k) {
@@ -376,10 +390,10 @@ const ir::Program& Dispatcher::program() const noexcept { return *state_->progra
 void Dispatcher::launch(std::span<const Argument> arguments, bool gil_held) {
     State::Bound bound;
     state_->bind(arguments, bound);
-    Entry* entry = &state_->compiled(bound, arguments, true, gil_held);
+    Entry* entry = &state_->compiled(bound, arguments, bound.variant(), gil_held);
     state_->check(*entry, arguments);
     if (State::stored_overlap(*entry, arguments))
-        entry = &state_->compiled(bound, arguments, false, gil_held);
+        entry = &state_->compiled(bound, arguments, {.no_alias = false}, gil_held);
     BoundsFault fault;
     bound.backend->launch(*entry->executable, {bound.slots.data(), gil_held,
                                                state_->options.check_bounds ? &fault : nullptr});
@@ -390,7 +404,7 @@ std::string Dispatcher::inspect(std::span<const Argument> arguments, Inspect wha
     if (what == Inspect::ir) return ir::to_string(*state_->program);
     State::Bound bound;
     state_->bind(arguments, bound);
-    const Specialization spec = state_->specialization(arguments, true);
+    const Specialization spec = state_->specialization(arguments, bound.variant());
     return what == Inspect::source ? bound.backend->source(spec) : bound.backend->assembly(spec);
 }
 

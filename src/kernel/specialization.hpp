@@ -61,6 +61,7 @@ struct Specialization {
     std::shared_ptr<const ir::Program> program;
     Options options;
     bool no_alias = false;             // no array that is stored to overlaps another
+    bool large = false;                // the arrays exceed the backend's large_bytes
     std::deque<Instance> instances;    // the kernel first; a deque: typing one may add others
     std::vector<Access> access;        // by kernel parameter
     std::vector<IntegerRange> ranges;  // by kernel parameter

@@ -1,6 +1,7 @@
 #include "backend/cpu/backend.hpp"
 
 #include "backend/cpu/compiler.hpp"
+#include "backend/cpu/processor.hpp"
 #include "tack/dlpack.hpp"
 
 namespace tack::cpu {
@@ -17,6 +18,8 @@ detail::Ref<Backend> create(int index, const DeviceOptions&) {
 BackendStatus status() { return {"cpu", "ready", processor_description()}; }
 
 }  // namespace
+
+CpuBackend::CpuBackend() : Backend("cpu", 0, last_level_cache_bytes()) {}
 
 std::int32_t CpuBackend::dlpack_device_type() const noexcept { return dlpack::cpu; }
 

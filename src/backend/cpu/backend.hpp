@@ -7,7 +7,7 @@
 namespace tack::cpu {
 
 struct CpuBackend final : Backend {
-    CpuBackend() : Backend("cpu", 0) {}
+    CpuBackend();  // backend.cpp
 
     // memory: buffer.cpp
     BufferRef allocate(std::int64_t nbytes, bool exportable) override;

@@ -2,7 +2,6 @@
 
 #include "backend/cpu/backend.hpp"
 #include "backend/cpu/compiler.hpp"
-#include "backend/cpu/processor.hpp"
 #include "backend/cpu/threads.hpp"
 #include "codegen/c_dialect.hpp"
 #include "kernel/gil.hpp"
@@ -54,8 +53,7 @@ detail::Ref<Executable> CpuBackend::compile(const kernel::Specialization& spec) 
 }
 
 void CpuBackend::launch(Executable& executable, const LaunchArguments& arguments) {
-    CpuRuntime runtime{{run_parallel, last_level_cache_bytes(), arguments.fault},
-                       arguments.gil_held};
+    CpuRuntime runtime{{run_parallel, large_bytes, arguments.fault}, arguments.gil_held};
     static_cast<CpuExecutable&>(executable).kernel(arguments.slots, &runtime);
 }
 
