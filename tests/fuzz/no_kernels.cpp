@@ -2,6 +2,7 @@
 // them a target is built in seconds.
 #include "backend/cpu/backend.hpp"
 #include "backend/cpu/compiler.hpp"
+#include "backend/cpu/processor.hpp"
 
 namespace tack::cpu {
 
@@ -15,5 +16,6 @@ std::string CpuBackend::source(const kernel::Specialization&) { refuse(); }
 std::string CpuBackend::assembly(const kernel::Specialization&) { refuse(); }
 
 std::string processor_description() { return "none"; }
+std::int64_t last_level_cache_bytes() { return INT64_MAX; }
 
 }  // namespace tack::cpu
