@@ -196,7 +196,7 @@ std::vector<std::string> compiler_command(const HostSource& source) {
                                         "-fno-diagnostics-show-option",
                                         "-mlong-double-64"};
     if (source.contract && __builtin_cpu_supports("fma")) {
-        command.insert(command.end(), {"-mfma", "-ffp-contract=fast"});
+        command.insert(command.end(), {"-mfma", "-ffp-contract=fast", "-fexpensive-optimizations"});
     } else {
         command.push_back("-ffp-contract=off");
     }
