@@ -1,6 +1,8 @@
 /* What CUDA C and HIP C have without any include, for the host. Included before a kernel's source;
    the names that only one of them has are in cuda.h and its like. Everything here is either part of
    the language or in namespace tack_sim, so that what the real compilers lack is missing here. */
+#pragma GCC system_header
+
 #include "entry.h"
 
 #define __global__
@@ -175,10 +177,10 @@ static inline float min(float x, float y) { return fminf(x, y); }
 static inline float max(float x, float y) { return fmaxf(x, y); }
 static inline double min(double x, double y) { return fmin(x, y); }
 static inline double max(double x, double y) { return fmax(x, y); }
-static inline double min(float x, double y) { return fmin(x, y); }
-static inline double max(float x, double y) { return fmax(x, y); }
-static inline double min(double x, float y) { return fmin(x, y); }
-static inline double max(double x, float y) { return fmax(x, y); }
+static inline double min(float x, double y) { return fmin((double)x, (double)y); }
+static inline double max(float x, double y) { return fmax((double)x, (double)y); }
+static inline double min(double x, float y) { return fmin((double)x, (double)y); }
+static inline double max(double x, float y) { return fmax((double)x, (double)y); }
 
 /* Bits. */
 #define TACK_SIM_BITS(name, to, from) \

@@ -178,7 +178,6 @@ std::vector<std::string> compiler_command(const HostSource& source) {
     std::vector<std::string> command = {TACK_SIM_CXX,
                                         "-O1",
                                         "-pipe",
-                                        "-w",
                                         "-fPIC",
                                         "-shared",
                                         "-nostdlib",
@@ -200,6 +199,8 @@ std::vector<std::string> compiler_command(const HostSource& source) {
     } else {
         command.push_back("-ffp-contract=off");
     }
+    // Device compilers have few of GNU's extensions, and 128-bit integers are one.
+    if (!source.rules.has_int128) command.push_back("-pedantic-errors");
     command.insert(command.end(), source.options.begin(), source.options.end());
     command.insert(command.end(), {"-include", source.prelude});
     return command;

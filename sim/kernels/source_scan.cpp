@@ -93,16 +93,24 @@ private:
         scan_.errors.push_back({token.line, std::move(text)});
     }
 
+    bool is_refused(std::string_view word) const {
+        if (word == "__int128") return !rules_.has_int128;
+        if (word.starts_with("__builtin_"))
+            return std::find(rules_.known_builtins.begin(), rules_.known_builtins.end(), word) ==
+                   rules_.known_builtins.end();
+        return word == "_Float16" || word == "__float128" || word == "thread_local" ||
+               word == "__asm__" || word.starts_with("__atomic_") || word.starts_with("__sync_");
+    }
+
     void scan_words() {
-        for (const Token& t : tokens_) {
-            if (t.text.starts_with("__sync")) scan_.uses_barriers = true;
-            const bool refused =
-                t.text == "_Float16" || t.text == "thread_local" ||
-                (t.text == "__int128" && !rules_.has_int128) ||
-                (t.text.starts_with("__builtin_") &&
-                 std::find(rules_.known_builtins.begin(), rules_.known_builtins.end(), t.text) ==
-                     rules_.known_builtins.end());
-            if (refused) error(t, "'" + std::string(t.text) + "' is not known to device code");
+        for (std::size_t i = 0; i < tokens_.size(); ++i) {
+            const Token& t = tokens_[i];
+            if (t.text == "__syncthreads") scan_.uses_barriers = true;
+            if (is_refused(t.text))
+                error(t, "'" + std::string(t.text) + "' is not known to device code");
+            // __shared__ stands for static already.
+            if (t.text == "__shared__" && i > 0 && tokens_[i - 1].text == "static")
+                scan_.text.replace(tokens_[i - 1].at, 6, 6, ' ');
         }
     }
 
@@ -224,7 +232,7 @@ private:
             if (!name) return;
             if (has(d, {"__global__"})) {
                 if (!is_template) add(scan_.kernels, *name);
-            } else if (!rules_.device_by_default && !has(d, {"__device__"}) && !is_template) {
+            } else if (!rules_.device_by_default && !has(d, {"__device__"})) {
                 error(*name, "the function '" + std::string(name->text) +
                                  "' is the host's without __device__ or __global__");
             }

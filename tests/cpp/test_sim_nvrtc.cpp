@@ -272,6 +272,7 @@ TEST(SimNvrtc, functions_and_variables_of_the_host_are_refused) {
     EXPECT_EQ(function.result, 6);
     EXPECT_NE(function.log.find("kernel.cu(2): error: "), std::string::npos) << function.log;
     EXPECT_NE(function.log.find("'half'"), std::string::npos) << function.log;
+    EXPECT_EQ(compile("template <class T> T half(T x) { return x / 2; }").result, 6);
     EXPECT_EQ(compile("int counter;").result, 6);
     EXPECT_EQ(compile("static const int limit = 4; constexpr float half = 0.5f;").result, 0);
     EXPECT_EQ(compile("float half(float x) { return x / 2; }\nint counter;",
@@ -284,14 +285,15 @@ TEST(SimNvrtc, what_only_the_hosts_compiler_knows_is_refused) {
     for (const char* body :
          {"int64_t x = 0;", "uint32_t x = 0;", "f[0] = INFINITY;", "f[0] = std::sin(1.0f);",
           "d[0] = __builtin_fmod(d[0], d[0]);", "__half x;", "_Float16 x = 1;", "__int128 x = 1;",
-          "thread_local int x;", "throw 1;", "threadIdx.x = 1;"})
+          "thread_local int x;", "throw 1;", "threadIdx.x = 1;", "int v[i[0]];",
+          "int x = ({ 1; });", "__atomic_fetch_add(i, 1, 0);"})
         EXPECT_FALSE(compiles(body)) << body;
     EXPECT_EQ(compile("#include <cstdint>\n" + kernel("")).result, 6);
     EXPECT_EQ(compile(kernel("__int128 x = 1; i[0] = x;"), {"--device-int128"}).result, 0);
 }
 
 TEST(SimNvrtc, ambiguous_calls_of_math_functions_are_refused) {
-    for (const char* call : {"sin(i[0])", "sqrt(i[0])", "max(1ull, 2)"})
+    for (const char* call : {"sin(i[0])", "sqrt(i[0])", "pow(f[0], d[0])", "max(1ull, 2)"})
         EXPECT_FALSE(compiles("d[0] = " + std::string(call) + ";")) << call;
     for (const char* call : {"sin(f[0])", "pow(f[0], 2)", "max(1u, i[0])", "min(f[0], d[0])"})
         EXPECT_TRUE(compiles("d[0] = " + std::string(call) + ";")) << call;
@@ -395,10 +397,11 @@ TEST(SimNvrtc, every_thread_of_a_grid_in_three_dimensions_runs_once) {
 
 TEST(SimNvrtc, shared_memory_is_exchanged_across_a_barrier) {
     Arrays a;
-    ASSERT_EQ(a.run("__shared__ int s[16];\ns[threadIdx.x] = threadIdx.x + 100 * blockIdx.x;\n"
-                    "__syncthreads();\ni[16 * blockIdx.x + threadIdx.x] = s[15 - threadIdx.x];",
-                    {{4, 1, 1}, {16, 1, 1}}),
-              "");
+    ASSERT_EQ(
+        a.run("static __shared__ int s[16];\ns[threadIdx.x] = threadIdx.x + 100 * blockIdx.x;\n"
+              "__syncthreads();\ni[16 * blockIdx.x + threadIdx.x] = s[15 - threadIdx.x];",
+              {{4, 1, 1}, {16, 1, 1}}),
+        "");
     for (int k = 0; k < 64; ++k)
         EXPECT_EQ(a.i[static_cast<size_t>(k)], 15 - k % 16 + 100 * (k / 16));
 }

@@ -46,12 +46,13 @@ bool exists(Program* program) {
 }
 
 const std::vector<std::string_view> known_builtins = {
-    "__builtin_add_overflow",   "__builtin_assume",
-    "__builtin_assume_aligned", "__builtin_bit_cast",
-    "__builtin_constant_p",     "__builtin_copysign",
-    "__builtin_expect",         "__builtin_is_constant_evaluated",
-    "__builtin_isnan",          "__builtin_mul_overflow",
-    "__builtin_sub_overflow",   "__builtin_unreachable",
+    "__builtin_FILE",         "__builtin_LINE",       "__builtin_add_overflow",
+    "__builtin_addressof",    "__builtin_assume",     "__builtin_assume_aligned",
+    "__builtin_bit_cast",     "__builtin_constant_p", "__builtin_copysign",
+    "__builtin_copysignf",    "__builtin_expect",     "__builtin_is_constant_evaluated",
+    "__builtin_isfinite",     "__builtin_isinf",      "__builtin_isnan",
+    "__builtin_mul_overflow", "__builtin_offsetof",   "__builtin_sub_overflow",
+    "__builtin_unreachable",
 };
 
 int compile(Program& program, const std::vector<std::string>& given) {

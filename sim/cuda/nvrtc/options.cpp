@@ -119,6 +119,12 @@ bool parse_standard(std::string_view value, Options& out) {
            value == "23";
 }
 
+/// Options whose value may be the next argument.
+bool takes_next(std::string_view name) {
+    return name == "gpu-architecture" || name == "define-macro" || name == "undefine-macro" ||
+           name == "include-path";
+}
+
 /// What is wrong with a known option; empty: nothing.
 std::string apply(const Given& given, Options& out) {
     const std::string name = "--" + std::string(given.name);
@@ -149,9 +155,15 @@ const std::vector<int>& supported_architectures() {
 
 Options parse_options(const std::vector<std::string>& options) {
     Options out;
-    for (const std::string& text : options) {
-        const std::optional<Given> given = recognize(text);
-        out.error = given ? apply(*given, out) : "there is no option '" + text + "'";
+    for (std::size_t i = 0; i < options.size(); ++i) {
+        std::optional<Given> given = recognize(options[i]);
+        if (!given) {
+            out.error = "there is no option '" + options[i] + "'";
+            return out;
+        }
+        if (!given->value && takes_next(given->name) && i + 1 < options.size())
+            given->value = options[++i];
+        out.error = apply(*given, out);
         if (!out.error.empty()) return out;
     }
     return out;
