@@ -11,8 +11,8 @@ void* Handles::add(std::shared_ptr<Object> object) {
     constexpr uintptr_t spacing = 64;
     if (next_ == end_) {
         constexpr size_t size = size_t{1} << 30;
-        void* fresh = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                           -1, 0);
+        void* fresh =
+            mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (fresh == MAP_FAILED) throw std::bad_alloc();
         next_ = reinterpret_cast<uintptr_t>(fresh);
         end_ = next_ + size;

@@ -20,11 +20,11 @@ std::shared_ptr<Image> Image::load(const void* data, ImageError& error) {
         header->e_type != ET_DYN) {
         return nullptr;
     }
-    size_t size = header->e_shoff + size_t{header->e_shentsize} * header->e_shnum;
+    size_t bytes = size(data);
 
     int file = memfd_create("tack-sim-image", MFD_CLOEXEC);
     if (file < 0) return nullptr;
-    bool written = write(file, data, size) == static_cast<ssize_t>(size);
+    bool written = write(file, data, bytes) == static_cast<ssize_t>(bytes);
     std::shared_ptr<Image> image(new Image);
     std::string path = "/proc/self/fd/" + std::to_string(file);
     if (written) image->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -43,6 +43,11 @@ std::shared_ptr<Image> Image::load(const void* data, ImageError& error) {
     if (!image->kernels_) return nullptr;
     error = ImageError::none;
     return image;
+}
+
+size_t Image::size(const void* data) {
+    auto* header = static_cast<const Elf64_Ehdr*>(data);
+    return header->e_shoff + size_t{header->e_shentsize} * header->e_shnum;
 }
 
 Image::~Image() {

@@ -2,6 +2,7 @@
 #ifndef TACK_SIM_CORE_IMAGE_HPP
 #define TACK_SIM_CORE_IMAGE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -17,6 +18,9 @@ public:
     // the start of something else, of which the first bytes are read. Null on error.
     // foreign: an ELF file for another machine, or without kernels.
     static std::shared_ptr<Image> load(const void* data, ImageError& error);
+    // Bytes of an image that load() has taken.
+    static size_t size(const void* data);
+
     ~Image();
     Image(const Image&) = delete;
     Image& operator=(const Image&) = delete;

@@ -44,14 +44,22 @@ void check_padding(const Range& range, uintptr_t begin, uintptr_t end) {
 
 const char* range_kind_name(RangeKind kind) {
     switch (kind) {
-        case RangeKind::device: return "device memory";
-        case RangeKind::pool: return "pool memory";
-        case RangeKind::pinned: return "pinned memory";
-        case RangeKind::registered: return "registered host memory";
-        case RangeKind::managed: return "managed memory";
-        case RangeKind::global: return "a module's variable";
-        case RangeKind::reserved: return "an address reservation";
-        case RangeKind::mapped: return "a mapping";
+        case RangeKind::device:
+            return "device memory";
+        case RangeKind::pool:
+            return "pool memory";
+        case RangeKind::pinned:
+            return "pinned memory";
+        case RangeKind::registered:
+            return "registered host memory";
+        case RangeKind::managed:
+            return "managed memory";
+        case RangeKind::global:
+            return "a module's variable";
+        case RangeKind::reserved:
+            return "an address reservation";
+        case RangeKind::mapped:
+            return "a mapping";
     }
     return "";
 }
@@ -74,8 +82,8 @@ struct Memory::Impl {
             void* fresh = MAP_FAILED;
             for (size_t bytes = size_t{1} << 42; bytes >= needed && fresh == MAP_FAILED;
                  bytes /= 4) {
-                fresh = mmap(nullptr, bytes, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                fresh = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                             -1, 0);
                 arena_left = bytes;
             }
             if (fresh == MAP_FAILED) return arena_left = 0;
@@ -130,7 +138,8 @@ RangeRef Memory::allocate(size_t size, RangeKind kind, int device, void* owner) 
         std::memset(bytes, fresh_byte, filled_end);
         std::memset(bytes + pages_size - filled_end, fresh_byte, filled_end);
     }
-    bool host = kind == RangeKind::pinned || (kind == RangeKind::managed && impl_->managed_for_host);
+    bool host =
+        kind == RangeKind::pinned || (kind == RangeKind::managed && impl_->managed_for_host);
     if (!host) protect(pages, pages_size, PROT_NONE);
     Range range;
     range.base = pages + pages_size - rounded;
@@ -138,8 +147,8 @@ RangeRef Memory::allocate(size_t size, RangeKind kind, int device, void* owner) 
     range.kind = kind;
     range.device = device;
     range.owner = owner;
-    range.devices =
-        kind == RangeKind::pinned || kind == RangeKind::managed ? ~uint64_t{0} : uint64_t{1} << device;
+    range.devices = kind == RangeKind::pinned || kind == RangeKind::managed ? ~uint64_t{0}
+                                                                            : uint64_t{1} << device;
     return insert(range, pages, pages_size);
 }
 
@@ -218,7 +227,8 @@ bool Memory::open(uintptr_t address, int device) {
         if (!range.pages_size) continue;
         if (address < range.pages) continue;
         if (address - range.pages >= range.pages_size) return false;
-        bool may = range.live && (range.devices >> device & 1) && !range.open;
+        bool reaches = range.devices && (device == any_device || range.devices >> device & 1);
+        bool may = range.live && reaches && !range.open;
         // Below the base lies nothing of the client's.
         if (!may || address < range.base) return false;
         protect(range.pages, range.pages_size, PROT_READ | PROT_WRITE);

@@ -78,6 +78,7 @@ public:
     RangeRef find_reserved(uintptr_t address);
 
     // From the fault handler: opens the live range that holds `address` to a command of `device`.
+    static constexpr int any_device = -1;
     bool open(uintptr_t address, int device);
     void close_all();
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
 #include <thread>
 
@@ -21,7 +22,10 @@ std::atomic<pid_t> executor_id = 0;
 sigjmp_buf command_start;
 std::atomic<bool> command_running = false;
 int command_device = 0;
-void* fault_address = nullptr;
+char failure_text[256];
+
+// Why sigsetjmp returns a second time.
+enum { by_address = 1, by_launch = 2 };
 
 struct sigaction previous[2];  // of SIGSEGV and SIGBUS
 std::atomic<bool> passed_on[2] = {false, false};
@@ -32,8 +36,8 @@ void on_fault(int number, siginfo_t* info, void* context) {
     if (thread_id() == executor_id && command_running) {
         auto address = reinterpret_cast<uintptr_t>(info->si_addr);
         if (Memory::instance().open(address, command_device)) return;
-        fault_address = info->si_addr;
-        siglongjmp(command_start, 1);
+        snprintf(failure_text, sizeof failure_text, "illegal access to %p", info->si_addr);
+        siglongjmp(command_start, by_address);
     }
     int which = number == SIGBUS;
     struct sigaction& old = previous[which];
@@ -53,15 +57,13 @@ void take_signals() {
         sigaction(numbers[which], nullptr, &current);
         if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_fault) continue;
         previous[which] = current;
-        struct sigaction ours {};
+        struct sigaction ours{};
         ours.sa_sigaction = on_fault;
         ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         sigemptyset(&ours.sa_mask);
         sigaction(numbers[which], &ours, nullptr);
     }
 }
-
-std::string failure_text;
 
 }  // namespace
 
@@ -83,9 +85,9 @@ std::unique_lock<std::mutex> Queue::lock() {
 
 bool Queue::on_executor() { return thread_id() == executor_id; }
 
-void Queue::fail_command(const char* text) {
-    failure_text = text;
-    siglongjmp(command_start, 2);
+void Queue::fail_command(const char* text, bool illegal_address) {
+    snprintf(failure_text, sizeof failure_text, "%s", text);
+    siglongjmp(command_start, illegal_address ? by_address : by_launch);
 }
 
 void Queue::add(const CommandRef& command) {
@@ -153,8 +155,10 @@ void Queue::serve(std::unique_lock<std::mutex>& lock, Request& request) {
         }
         CommandRef earlier;
         while (!command->after.empty() && !earlier) {
-            if (!command->after.back()->done) earlier = command->after.back();
-            else command->after.pop_back();
+            if (!command->after.back()->done)
+                earlier = command->after.back();
+            else
+                command->after.pop_back();
         }
         if (earlier) {
             path.push_back(earlier);
@@ -167,9 +171,9 @@ void Queue::serve(std::unique_lock<std::mutex>& lock, Request& request) {
 
 void Queue::execute(std::unique_lock<std::mutex>& lock, Command& command) {
     if (command.work && !command.domain->sticky_error) {
-        static int last_device = 0;
-        if (command.host || command.device != last_device) Memory::instance().close_all();
-        last_device = command_device = command.device;
+        int device = command.any_device ? Memory::any_device : command.device;
+        if (command.host || device != command_device) Memory::instance().close_all();
+        command_device = device;
         lock.unlock();
         int failed = 0;
         if (command.host) {
@@ -182,11 +186,9 @@ void Queue::execute(std::unique_lock<std::mutex>& lock, Command& command) {
         }
         lock.lock();
         if (failed) {
-            command.domain->sticky_error = failed == 1 ? errors_.illegal_address : errors_.launch_failed;
-            char address[32];
-            snprintf(address, sizeof address, "%p", fault_address);
-            violation(command.name + ": " +
-                      (failed == 1 ? std::string("illegal access to ") + address : failure_text));
+            command.domain->sticky_error =
+                failed == by_address ? errors_.illegal_address : errors_.launch_failed;
+            violation(command.name + ": " + failure_text);
         }
     }
     command.done = true;

@@ -26,7 +26,8 @@ struct Command {
     std::vector<RangeRef> uses;
     std::shared_ptr<FaultDomain> domain;
     int device = 0;
-    bool host = false;  // work is a client's function: device memory stays closed
+    bool any_device = false;  // a copy, which may touch the memory of all devices
+    bool host = false;        // work is a client's function: device memory stays closed
     bool done = false;
     double finished = 0;  // milliseconds since some point, once done
 };
@@ -62,8 +63,9 @@ public:
     // Whether the caller is a command.
     static bool on_executor();
 
-    // Called by a command: ends it and ruins its domain. Never returns.
-    [[noreturn]] static void fail_command(const char* text);
+    // Called by a command: ends it and ruins its domain, as a bad access does if `illegal_address`.
+    // Never returns.
+    [[noreturn]] static void fail_command(const char* text, bool illegal_address = false);
 
 private:
     struct Request {
