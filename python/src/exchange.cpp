@@ -74,11 +74,32 @@ dlpack::ManagedTensorVersioned* export_exchange(PyObject* object, const ArrayKin
     return tensor;
 }
 
+namespace {
+
+/// What the array's device does from now on comes after the work that the producer has queued.
+void order_after_producer(const Array& array, dlpack::Device where, PyObject* object,
+                          const ArrayKind& kind) {
+    const Device device = array.device();
+    if (!kind.api->current_work_stream || !stream_number(device)) return;
+    void* stream = nullptr;
+    if (kind.api->current_work_stream(where.device_type, where.device_id, &stream) != 0)
+        throw_export_error(object, kind.is_torch);
+    const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+    if (handle != device.stream()) device.wait_for_stream(handle);
+}
+
+}  // namespace
+
 Array import_exchange(PyObject* object, const ArrayKind& kind, const Device& device,
                       bool writable) {
     dlpack::ManagedTensorVersioned* tensor = export_exchange(object, kind);
+    // Of a later major version nothing but the version may be read, and it is refused.
+    const dlpack::Device where =
+        tensor->version.major <= 1 ? tensor->dl_tensor.device : dlpack::Device{dlpack::cpu, 0};
     try {
-        return adopt_tensor(tensor, device, writable);
+        Array array = adopt_tensor(tensor, device, writable);
+        if (!is_host_memory(where.device_type)) order_after_producer(array, where, object, kind);
+        return array;
     } catch (const Error& error) {
         // A conjugated view is complex: the dtype is refused, but not before resolve_conj().
         const std::string reason =
