@@ -53,6 +53,8 @@ std::uint64_t to_handle(nb::handle object, const std::string& subject,
 /// The device's stream as DLPack and the CUDA array interface number it; none where they have no
 /// numbers for it.
 std::optional<std::int64_t> stream_number(const Device& device);
+/// What the device does from now on comes after what a producer has queued on its stream.
+void wait_for_producer(const Device& device, std::uint64_t stream, const char* operation);
 
 /// The one Python object of a dtype: tack.float32.
 nb::handle dtype_object(DType dtype);

@@ -88,6 +88,17 @@ std::optional<std::int64_t> stream_number(const Device& device) {
     return stream == 0 ? 1 : stream;
 }
 
+void wait_for_producer(const Device& device, std::uint64_t stream, const char* operation) {
+    if (stream == device.stream()) return;
+    try {
+        device.wait_for_stream(stream);
+    } catch (const Error& error) {
+        throw Error(error.kind(),
+                    std::string(operation) + ": the producer's stream " + std::to_string(stream) +
+                        " cannot be waited for, so that its memory is not taken. " + error.what());
+    }
+}
+
 void bind_device(nb::module_& m) {
     auto type =
         nb::class_<Device>(m, "Device", nb::is_final(),

@@ -84,8 +84,7 @@ void order_after_producer(const Array& array, dlpack::Device where, PyObject* ob
     void* stream = nullptr;
     if (kind.api->current_work_stream(where.device_type, where.device_id, &stream) != 0)
         throw_export_error(object, kind.is_torch);
-    const auto handle = reinterpret_cast<std::uintptr_t>(stream);
-    if (handle != device.stream()) device.wait_for_stream(handle);
+    wait_for_producer(device, reinterpret_cast<std::uintptr_t>(stream), "from_dlpack");
 }
 
 }  // namespace

@@ -256,8 +256,7 @@ Array view_cuda_array(const CudaArray& source, const Device& wanted) {
         release(tensor);
         throw;
     }
-    if (source.stream && *source.stream != array.device().stream())
-        array.device().wait_for_stream(*source.stream);
+    if (source.stream) wait_for_producer(array.device(), *source.stream, "asarray");
     return array;
 }
 
