@@ -160,11 +160,10 @@ template <class Body>
 decltype(auto) without_gil(const Array& array, Body&& body) {
     return without_gil_if(is_noticeable(array.nbytes(), on_host(array)), body);
 }
-/// The same for an array that `body` makes on `target`, the default device where that is empty.
+/// The same for an array that `body` makes on `target`.
 template <class Body>
 decltype(auto) without_gil(std::int64_t nbytes, const Device& target, Body&& body) {
-    const Device device = target ? target : default_device();
-    return without_gil_if(is_noticeable(nbytes, device.name() == "cpu"), body);
+    return without_gil_if(is_noticeable(nbytes, target.name() == "cpu"), body);
 }
 /// Lets go of the GIL around what waits for the work that is queued on the array's device.
 template <class Body>

@@ -49,10 +49,14 @@ const ArrayKind* known_array_kind(PyTypeObject* type) noexcept {
 
 ArrayKind array_kind(PyTypeObject* type) {
     if (const ArrayKind* known = known_array_kind(type)) return *known;
-    const ArrayKind kind{find_api(type), derives_from_torch(type)};
+    const ArrayKind kind{.api = find_api(type), .is_torch = derives_from_torch(type)};
     // The lookup may have given the type its tag.
     entry_of(type) = {type, version_tag(type), kind};
     return kind;
+}
+
+void learn_place(PyTypeObject* type, bool on_host) {
+    if (known_array_kind(type)) entry_of(type).kind.on_host = on_host;
 }
 
 void throw_export_error(PyObject* source, bool is_torch) {

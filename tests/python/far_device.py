@@ -1,4 +1,4 @@
-"""tests/native/far_device.cpp as a device of Tack's: memory that only copies reach, and a stream."""
+"""tests/native/far_device.cpp as a device of Tack's, with memory that only copies reach."""
 
 import ctypes
 import os

@@ -94,6 +94,34 @@ def test_a_producer_on_the_host_hears_of_no_stream(device_type):
     assert producer.requests == [{"max_version": (1, 0)}]
 
 
+def test_objects_of_one_type_may_be_on_the_host_and_on_devices(far):
+    asked = []
+
+    class Anywhere(OnDevice):
+        def __dlpack_device__(self):
+            asked.append(self)
+            return super().__dlpack_device__()
+
+    for _ in range(3):
+        tack.from_dlpack(Anywhere(device_type=CPU))
+    assert len(asked) == 1
+    for _ in range(2):
+        producer = Anywhere()
+        assert tack.from_dlpack(producer).device == far.device
+        assert producer.requests[-1]["stream"] == STREAM
+    assert len(asked) == 3
+
+
+def test_a_tensor_of_a_device_whose_producer_does_not_say_where_is_taken_as_it_is(far):
+    class Silent(OnDevice):
+        __dlpack_device__ = None
+
+    for _ in range(2):
+        producer = Silent()
+        assert tack.from_dlpack(producer).device == far.device
+        assert producer.requests == [{"max_version": (1, 0)}]
+
+
 @pytest.mark.parametrize("keywords", [("stream",), ("max_version",), ()])
 def test_a_keyword_that_the_producer_does_not_know_is_left_out(far, keywords):
     producer = OnDevice(keywords)
