@@ -55,6 +55,13 @@ public:
     bool shares_external_context() const noexcept;
     /// Waits until all work queued on this device has run.
     void synchronize() const;
+    /// The native handle of the queue that launches go to, such as a CUstream; 0 on the host.
+    std::uint64_t stream() const noexcept;
+    /// Work queued on this device from now on runs after what has been queued so far on `other`,
+    /// another library's stream of the same device, by an event and without waiting. On CUDA 0 and
+    /// 1 are the legacy stream, 2 the calling thread's own. Nothing on the host.
+    /// Throws runtime for a handle that the driver refuses.
+    void wait_for_stream(std::uint64_t other) const;
     /// "cpu", "cuda:1": what device() takes.
     std::string to_string() const;
 

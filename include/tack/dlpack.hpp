@@ -146,6 +146,10 @@ TACK_API Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device =
 TACK_API Array from_dlpack(dlpack::ManagedTensorVersioned* tensor, const Device& device = {},
                            bool writable = true, void (*release)(void* tensor) noexcept = nullptr);
 
+/// The device that from_dlpack() wraps a tensor on: `wanted`, which must be able to, or without one
+/// the default where it can and else the tensor's own. Throws as from_dlpack() does.
+TACK_API Device importing_device(const dlpack::Device& tensor, const Device& wanted = {});
+
 /// A managed tensor over the array's memory, which stays alive until the consumer calls the
 /// deleter (from any thread). Waits for queued work and marks the memory shared: later launches
 /// that use it have run when they return. The legacy struct cannot say read-only.

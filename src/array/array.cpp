@@ -24,10 +24,12 @@ BufferRef host_memory(std::int64_t nbytes) {
     return plain_device("cpu", 0).backend().allocate(nbytes, false);
 }
 
-/// A writable copy of `from` on `device`, through the host where neither end is host memory.
+/// A writable copy of `from` on `device`, through the host where the two are devices' that do not
+/// copy from each other.
 Array copy_on(const ArrayState& from, const Device& device) {
     BufferRef to = device.backend().allocate(from.nbytes, false);
-    if (from.nbytes > 0) {
+    const bool same_domain = device.memory_domain() == from.buffer->backend->memory_domain();
+    if (from.nbytes > 0 && !(same_domain && device.backend().copy(*to, *from.buffer))) {
         if (void* host = to->host_address()) {
             from.buffer->read(host, from.nbytes);
         } else if (const void* source = from.buffer->host_address()) {
@@ -93,7 +95,7 @@ void fill_with(const ArrayState& state, V value) {
     if (void* host = state.buffer->host_address()) {
         state.buffer->backend->synchronize();
         fill_elements(host, state.size, width, element);
-    } else {
+    } else if (!state.buffer->backend->fill(*state.buffer, state.size, width, element)) {
         const BufferRef staging = host_memory(state.nbytes);
         fill_elements(staging->address, state.size, width, element);
         state.buffer->write(staging->address, state.nbytes);
@@ -218,6 +220,25 @@ Array full(const Shape& shape, double value, DType dtype, const Device& device) 
 void fill(Array& array, double value) { fill_with(*array.state(), value); }
 void fill(Array& array, std::int64_t value) { fill_with(*array.state(), value); }
 void fill(Array& array, std::uint64_t value) { fill_with(*array.state(), value); }
+
+Array import_memory(const ExportedMemory& memory, DType dtype, const Shape& shape,
+                    const Device& device, bool writable) {
+    constexpr const char* operation = "import_memory";
+    const std::int64_t size = shape.checked_size(itemsize(dtype), operation);
+    const std::int64_t nbytes = size * itemsize(dtype);
+    if (nbytes > memory.allocation_size) {
+        throw Error(ErrorKind::value, std::string(operation) + ": shape " + shape.to_string() +
+                                          " of " + std::string(name(dtype)) + " takes " +
+                                          std::to_string(nbytes) + " bytes, the allocation has " +
+                                          std::to_string(memory.allocation_size) +
+                                          "; pass a shape that fits, or the allocation_size that "
+                                          "its exporter gave");
+    }
+    Device target = device_or_default(device);
+    if (!device && !memory.backend.empty() && target.name() != memory.backend)
+        target = plain_device(memory.backend, 0);
+    return make_array(target.backend().import_memory(memory, nbytes), shape, dtype, size, writable);
+}
 
 ExportedMemory export_memory(const Array& array) { return array.state()->buffer->export_memory(); }
 

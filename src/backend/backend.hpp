@@ -1,6 +1,7 @@
 /// All that a backend owes. See src/device/registry.cpp for the row that names it.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "array/buffer.hpp"
@@ -9,6 +10,7 @@
 namespace tack {
 
 namespace kernel {
+struct Argument;
 struct BoundsFault;
 struct Specialization;
 }  // namespace kernel
@@ -22,6 +24,8 @@ struct LaunchArguments {
     const std::uint64_t* slots;
     bool gil_held;  // the caller holds Python's GIL and lets it be released for long work
     kernel::BoundsFault* fault = nullptr;  // for check_bounds, whose launch has run on return
+    // What the slots were made of, for backends that look at the arrays' buffers.
+    std::span<const kernel::Argument> arguments = {};
 };
 
 /// One device. Functions throw tack::Error, never print or abort, and may be called on any thread,
@@ -53,6 +57,21 @@ struct Backend : detail::RefCounted {
 
     // exchange
     virtual std::int32_t dlpack_device_type() const noexcept = 0;
+
+    // optional: memory
+    /// Queues a copy of all of `from`, a buffer of this memory domain, or returns false: not here.
+    virtual bool copy(Buffer& to, const Buffer& from);
+    /// Queues `count` elements of `width` bytes each, or returns false: not here.
+    virtual bool fill(Buffer& to, std::int64_t count, std::int64_t width, std::uint64_t element);
+    /// Maps an allocation of another process or API. Never closes the handle.
+    virtual BufferRef import_memory(const ExportedMemory& memory,
+                                    std::int64_t nbytes);  // default: throws runtime
+
+    // optional: the queue as other libraries see it
+    /// The native handle of the queue, as DLPack and the CUDA array interface carry it.
+    virtual std::uint64_t stream() const noexcept { return 0; }
+    /// Work queued from now on runs after what `other`, a native handle, has queued so far.
+    virtual void wait_for_stream(std::uint64_t other);  // default: nothing to order
 
     // optional
     virtual std::string memory_domain() const { return name + ":" + std::to_string(index); }

@@ -21,6 +21,8 @@ MemorySpace Device::memory_space(const void* ptr) const { return backend_->memor
 bool Device::shares_external_context() const noexcept {
     return backend_->shares_external_context();
 }
+std::uint64_t Device::stream() const noexcept { return backend_->stream(); }
+void Device::wait_for_stream(std::uint64_t other) const { backend_->wait_for_stream(other); }
 void Device::synchronize() const { backend_->synchronize(); }
 
 std::string Device::to_string() const {

@@ -134,9 +134,9 @@ bool can_wrap(const Device& device, std::string_view backend, int index) {
     return device.name() == backend && (backend == "cpu" || device.index() == index);
 }
 
-/// The device that wraps the tensor: `wanted`, which must be able to, or without one the default
-/// where it can and else the tensor's own.
-Device route(const dlpack::Device& tensor, const Device& wanted) {
+}  // namespace
+
+Device importing_device(const dlpack::Device& tensor, const Device& wanted) {
     Device candidate = device_or_default(wanted);
     // The usual case, ahead of the names that the others are told apart by.
     if (tensor.device_type == dlpack::cpu &&
@@ -171,6 +171,8 @@ Device route(const dlpack::Device& tensor, const Device& wanted) {
         refuse(ErrorKind::runtime, what + " needs device " + own + ". " + error.what());
     }
 }
+
+namespace {
 
 template <class Managed>
 void call_deleter(void* context) noexcept {
@@ -212,7 +214,7 @@ Array import(Managed* managed, const Device& wanted, bool writable,
     const std::int64_t size = shape.checked_size(bytes_each, "from_dlpack");
     const std::int64_t nbytes = size * bytes_each;
     if (size > 0) require_contiguous(tensor, shape);
-    const Device device = route(tensor.device, wanted);
+    const Device device = importing_device(tensor.device, wanted);
 
     void* address = tensor.data;
     if (size > 0) {
@@ -232,6 +234,9 @@ Array import(Managed* managed, const Device& wanted, bool writable,
                                          std::string(name(dtype)) + "; pass an aligned copy");
         }
         address = reinterpret_cast<void*>(first);
+        // Probing host memory would take longer than the whole import.
+        if (device.backend().dlpack_device_type() != dlpack::cpu)
+            device.backend().check_wrappable(address, nbytes, writable, "from_dlpack");
     }
 
     // Without a deleter the tensor may be gone before the array is: nothing is kept of it.
@@ -251,7 +256,7 @@ Array wrap_host(const kernel::HostView& view, const Device& device, Hold hold) {
     Shape shape(std::span(view.extents, static_cast<std::size_t>(view.ndim)));
     std::int64_t size = 1;
     for (const std::int64_t extent : shape) size *= extent;
-    return wrap(route({dlpack::cpu, 0}, device), view.address, view.nbytes, std::move(shape),
+    return wrap(importing_device({dlpack::cpu, 0}, device), view.address, view.nbytes, std::move(shape),
                 view.dtype, size, view.writable, hold);
 }
 

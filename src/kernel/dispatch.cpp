@@ -395,8 +395,9 @@ void Dispatcher::launch(std::span<const Argument> arguments, bool gil_held) {
     if (State::stored_overlap(*entry, arguments))
         entry = &state_->compiled(bound, arguments, {.no_alias = false}, gil_held);
     BoundsFault fault;
-    bound.backend->launch(*entry->executable, {bound.slots.data(), gil_held,
-                                               state_->options.check_bounds ? &fault : nullptr});
+    bound.backend->launch(
+        *entry->executable,
+        {bound.slots.data(), gil_held, state_->options.check_bounds ? &fault : nullptr, arguments});
     if (fault.recorded) state_->fail_bounds(fault);
 }
 
