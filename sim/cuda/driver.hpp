@@ -53,15 +53,15 @@ struct Context;
 struct Stream;
 struct Pool;
 
-inline constexpr const char* context_kind = "context";
-inline constexpr const char* stream_kind = "stream";
-inline constexpr const char* event_kind = "event";
-inline constexpr const char* module_kind = "module";
-inline constexpr const char* library_kind = "library";
-inline constexpr const char* function_kind = "function";
-inline constexpr const char* kernel_kind = "kernel";
-inline constexpr const char* pool_kind = "memory pool";
-inline constexpr const char* allocation_kind = "memory allocation handle";
+inline constexpr char context_kind[] = "context";
+inline constexpr char stream_kind[] = "stream";
+inline constexpr char event_kind[] = "event";
+inline constexpr char module_kind[] = "module";
+inline constexpr char library_kind[] = "library";
+inline constexpr char function_kind[] = "function";
+inline constexpr char kernel_kind[] = "kernel";
+inline constexpr char pool_kind[] = "memory pool";
+inline constexpr char allocation_kind[] = "memory allocation handle";
 
 struct Device {
     int ordinal = 0;

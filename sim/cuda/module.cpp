@@ -231,8 +231,10 @@ int launch(Entry& entry, void* handle, const Dimensions& d, void* stream_handle,
         if (stray >= 0) {
             // Here the kernel could read it; on a device it faults.
             work = [stray] {
-                std::string text = "argument " + std::to_string(stray) + " is pageable host memory";
-                Queue::fail_command(text.c_str(), true);
+                // No string, which the jump out of here would leave behind.
+                char text[64];
+                snprintf(text, sizeof text, "argument %d is pageable host memory", stray);
+                Queue::fail_command(text, true);
             };
         }
         enqueue(*stream, std::move(name), std::move(work), std::move(uses));

@@ -312,7 +312,7 @@ TEST(SimulatedCuda, freed_addresses_never_return) {
 
 TEST(SimulatedCuda, what_is_alive_at_exit_is_a_leak_and_status_97) {
     auto client = [] {
-        auto* c = new Client;
+        static const auto* c = new Client;
         c->allocate(8);
         void* pinned = nullptr;
         CLIENT_CHECK(cu::host_alloc(&pinned, size_t{4}, 0u) == cuda_success);
