@@ -81,8 +81,8 @@ struct Memory::Impl {
         if (needed < size) return 0;
         if (needed > arena_left) {
             size_t bytes = std::max(arena_size, needed);
-            void* fresh = mmap(nullptr, bytes, PROT_NONE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            void* fresh =
+                mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
             if (fresh == MAP_FAILED) return 0;
             arena_left = bytes;
             arena = reinterpret_cast<uintptr_t>(fresh);

@@ -6,8 +6,10 @@ using namespace tack_sim::cuda;
 
 namespace {
 
-int create(Entry& entry, void** out, unsigned flags, int ordinal, unsigned version) {
+// special: a context with more than the ordinary, which is not simulated.
+int create(Entry& entry, void** out, unsigned flags, int ordinal, unsigned version, bool special) {
     return enter(entry, true, [&](Held&) -> int {
+        if (special) return not_supported;
         if (!out || flags > 0xff) return invalid_value;
         Device* device = device_at(ordinal);
         if (!device) return invalid_device;
@@ -38,19 +40,17 @@ void end(Held& held, Context& context) {
 }  // namespace
 
 TACK_SIM_ENTRY(cuCtxCreate_v2, "cuCtxCreate", 3020, void** out, unsigned flags, int device) {
-    return create(cuCtxCreate_v2_entry, out, flags, device, 3020);
+    return create(cuCtxCreate_v2_entry, out, flags, device, 3020, false);
 }
 
 TACK_SIM_ENTRY(cuCtxCreate_v3, "cuCtxCreate", 11040, void** out, void* affinity, int affinities,
                unsigned flags, int device) {
-    if (affinity || affinities) return not_supported;
-    return create(cuCtxCreate_v3_entry, out, flags, device, 11040);
+    return create(cuCtxCreate_v3_entry, out, flags, device, 11040, affinity || affinities);
 }
 
 TACK_SIM_ENTRY(cuCtxCreate_v4, "cuCtxCreate", 12050, void** out, void* parameters, unsigned flags,
                int device) {
-    if (parameters) return not_supported;
-    return create(cuCtxCreate_v4_entry, out, flags, device, 12050);
+    return create(cuCtxCreate_v4_entry, out, flags, device, 12050, parameters);
 }
 
 TACK_SIM_ENTRY(cuCtxDestroy_v2, "cuCtxDestroy", 4000, void* handle) {

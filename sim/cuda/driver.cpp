@@ -31,12 +31,14 @@ bool is_leak(const Object& object) {
         return !module.of_library && !status(*module.context);
     }
     if (object.kind == pool_kind) return !static_cast<const Pool&>(object).built_in;
-    return object.kind == library_kind || object.kind == allocation_kind;
+    // Libraries belong to no context, and clients keep them for the life of the process.
+    return object.kind == allocation_kind;
 }
 
 void after_fork_in_child() {
     // Not under the lock, which the parent may have held.
-    if (state().initialized) is_forked_child = true;
+    if (!state().initialized) return;
+    is_forked_child = true;
     silence_report();
 }
 

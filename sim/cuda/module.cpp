@@ -453,7 +453,7 @@ TACK_SIM_ENTRY(cuLaunchKernel, "cuLaunchKernel", 4000, void* function, unsigned 
 
 TACK_SIM_ENTRY(cuLaunchKernelEx, "cuLaunchKernelEx", 11060, const LaunchConfiguration* c,
                void* function, void** parameters, void** extra) {
-    if (!c) return invalid_value;
+    if (!c) return enter(cuLaunchKernelEx_entry, true, [](Held&) { return invalid_value; });
     Dimensions d{
         {c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->shared};
     return launch(cuLaunchKernelEx_entry, function, d, c->stream, parameters, extra);
