@@ -22,6 +22,8 @@ NVRTC = SIMULATOR / "libnvrtc.so.13"
 # What a device of Tack's has for the life of the process, and kernels that modules hold.
 KEPT = "stream,memory pool,module"
 
+MODES = {"concurrent_managed", "devices", "no_pools", "no_vmm"}
+
 SECONDS = 120
 
 
@@ -59,24 +61,30 @@ def run(command, **modes):
 
 def on_simulator(reports=(), **modes):
     """The test runs in a process of its own, which must end well, print nothing to stderr, and be
-    reported for no more than `reports`, one pattern a line. modes: see environment()."""
+    reported for no more than `reports`, one pattern a line. modes: see environment(); a parameter
+    of the test with the name of a MODE is one too."""
 
     def decorate(body):
         @functools.wraps(body)
         def test(**arguments):
             code = "import sys, cuda_support; cuda_support.run_body(*sys.argv[1:])"
             command = ["-c", code, body.__module__, body.__name__, repr(arguments)]
-            done, report = run(command, **modes)
-            assert (done.returncode, done.stderr) == (0, "")
-            lines = report.splitlines()
-            for pattern in reports:
-                assert any(re.search(pattern, line) for line in lines), (pattern, lines)
-            assert [x for x in lines if not any(re.search(p, x) for p in reports)] == []
+            chosen = {name: arguments[name] for name in MODES & arguments.keys()}
+            done, report = run(command, **modes, **chosen)
+            expect_clean(done, report, reports)
 
         test.body = body
         return test
 
     return decorate
+
+
+def expect_clean(done, report, reports=()):
+    assert (done.returncode, done.stderr) == (0, ""), f"{done.returncode}: {done.stderr}"
+    for pattern in reports:
+        assert re.search(pattern, report), f"{pattern!r} is not in: {report}"
+    rest = [x for x in report.splitlines() if not any(re.search(p, x) for p in reports)]
+    assert not rest, "\n".join(rest)
 
 
 def run_body(module, name, arguments):

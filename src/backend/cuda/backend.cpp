@@ -61,7 +61,7 @@ detail::Ref<Backend> create(int index, const DeviceOptions& options) {
     DeviceId device = 0;
     driver.check(driver.device_get(&device, index),
                  [&] { return "device: cuda:" + std::to_string(index); });
-    auto context = detail::make_ref<OwnContext>(driver, device);
+    const auto context = OwnContext::of(driver, device);
     const Current current(*context);
     Stream stream = nullptr;
     const auto option = options.find("stream");
@@ -106,6 +106,7 @@ CudaBackend::CudaBackend(detail::Ref<StreamQueue> work, const Traits& traits_)
       context(*queue->context),
       driver(context.driver),
       traits(traits_) {
+    executable_scope = &context;
     // A pool of Tack's own, so that what it keeps is not taken for another library's.
     if (!driver.pool_create || driver.attribute(context.device, memory_pools_supported) == 0)
         return;

@@ -41,6 +41,7 @@ struct CudaBackend final : gpu::QueuedBackend {
                                    const kernel::Specialization& kernel) override;
     void enqueue(gpu::Module& module, std::size_t entry, std::optional<std::int64_t> passes,
                  std::span<void* const> parameters) override;
+    void synchronize() override;
     std::string assembly(const kernel::Specialization& kernel) override;
 
     // order: backend.cpp
