@@ -15,6 +15,7 @@ struct Traits {
     int architecture = 0;  // 90 is compute capability 9.0
     int multiprocessors = 1;
     int threads_per_block = 1024;
+    bool pools = false;
     bool virtual_memory = false;
     HandleType export_type = handle_none;
 };
