@@ -88,7 +88,13 @@ void launch_with_bounds(World& world) {
 void export_by_dlpack(World& world) {
     Array z = world.x.copy();
     dlpack::ManagedTensorVersioned* const tensor = to_dlpack_versioned(z);
-    const Array imported = from_dlpack(tensor, world.device);
+    Array imported;
+    try {
+        imported = from_dlpack(tensor, world.device);
+    } catch (const Error&) {
+        tensor->deleter(tensor);
+        throw;
+    }
     const Kernel scale = make_scale();
     scale(2.0f, imported, world.y);
     require(world.y.to_vector<float>().back() == 8, "import");
@@ -236,11 +242,12 @@ Counts record(const Scenario& scenario, const Environment& environment) {
     return counts_of(lines_of(told.text));
 }
 
-/// A call that lets something go, or may be on the way to that: where it fails, one object stays.
-bool may_let_go(const std::string& entry) {
+/// How many objects stay where a call fails that lets something go, or may be on the way to that.
+int may_stay(const std::string& entry) {
+    if (entry == "cuMemUnmap") return 2;  // the mapping and its addresses
     for (const char* word : {"Free", "Destroy", "Unmap", "Release", "Unload", "PushCurrent"})
-        if (entry.find(word) != entry.npos) return true;
-    return false;
+        if (entry.find(word) != entry.npos) return 1;
+    return 0;
 }
 
 struct Outcome {
@@ -294,7 +301,7 @@ TEST_P(EveryCall, that_fails_is_a_clear_error_or_none_and_the_next_one_works) {
                     << outcome.said;
             }
             EXPECT_EQ(outcome.violations, "") << outcome.said;
-            EXPECT_LE(outcome.beyond(whole), may_let_go(entry)) << told.text;
+            EXPECT_LE(outcome.beyond(whole), may_stay(entry)) << told.text;
         }
     }
     printf("%s, %s: %d cases of %zu entry points, %d of them errors\n", scenario.name, mode.name,

@@ -98,6 +98,7 @@ void CudaBackend::enqueue(gpu::Module& module_, std::size_t entry_,
 }
 
 void CudaBackend::synchronize() {
+    const Current current(context);
     QueuedBackend::synchronize();
     reclaim(false);
 }
