@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "core/calls.hpp"
+
 namespace tack_sim {
 namespace {
 
@@ -77,6 +79,8 @@ void forget_violations() {
 }
 
 void set_leak_lister(std::string (*lister)()) { report().lister = lister; }
+
+bool is_kept(const char* kind) { return environment_lists("TACK_SIM_KEEP", kind); }
 
 void silence_report() { report().silent = true; }
 

@@ -100,11 +100,12 @@ std::string name_of(const Object& object) {
 std::string live_objects() {
     std::string text;
     for (Object* object : state().handles.alive()) {
-        if (is_leak(*object)) text += name_of(*object) + '\n';
+        if (is_leak(*object) && !is_kept(object->kind)) text += name_of(*object) + '\n';
     }
     for (const RangeRef& range : Memory::instance().all()) {
         bool ruined = range->owner && status(*static_cast<Context*>(range->owner));
-        if (range->kind != RangeKind::global && !range->freed && !ruined) {
+        if (range->kind != RangeKind::global && !range->freed && !ruined &&
+            !is_kept(range_kind_name(range->kind))) {
             text += describe(*range) + '\n';
         }
     }

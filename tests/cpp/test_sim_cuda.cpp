@@ -326,6 +326,23 @@ TEST(SimulatedCuda, what_is_alive_at_exit_is_a_leak_and_status_97) {
     }
 }
 
+TEST(SimulatedCuda, kinds_that_the_client_keeps_by_design_are_no_leaks_but_others_are) {
+    Ending ending = run_client(
+        [] {
+            CLIENT_CHECK(cu::init(0u) == cuda_success);
+            Handle context = nullptr, stream = nullptr, event = nullptr;
+            CLIENT_CHECK(cu::primary_retain(&context, 0) == cuda_success);
+            CLIENT_CHECK(cu::context_set(context) == cuda_success);
+            CLIENT_CHECK(cu::stream_create(&stream, 0u) == cuda_success);
+            CLIENT_CHECK(cu::event_create(&event, 0u) == cuda_success);
+            Address x = 0;
+            CLIENT_CHECK(cu::alloc(&x, size_t{8}) == cuda_success);
+        },
+        {{"TACK_SIM_KEEP", "stream,device memory"}});
+    EXPECT_TRUE(ending.says("leak: event")) << ending.report;
+    EXPECT_FALSE(ending.says("stream") || ending.says("memory")) << ending.report;
+}
+
 TEST(SimulatedCuda, a_retained_primary_context_is_no_leak_but_a_created_one_is) {
     expect_clean(run_client([] {
         Handle context = nullptr;
