@@ -135,25 +135,18 @@ std::uint64_t CudaBackend::stream() const noexcept {
 }
 
 void CudaBackend::wait_for_stream(std::uint64_t other) {
-    const auto doing = [&] {
-        return "ordering " + device_name() + " after stream " + std::to_string(other);
-    };
+    const std::string doing =
+        "ordering " + device_name() + " after stream " + std::to_string(other);
+    const auto what = [&] { return doing; };
     const auto source = reinterpret_cast<Stream>(other);
     // An event is recorded in its stream's context, and may be waited for in any.
     Context of = context.handle;
     if (other > last_special_stream && driver.stream_context)
-        driver.check(driver.stream_context(source, &of), doing);
+        driver.check(driver.stream_context(source, &of), what);
     const Current recording(driver, of);
-    Event event = nullptr;
-    driver.check(driver.event_create(&event, event_disable_timing), doing);
-    Status failed = driver.event_record(event, source);
-    if (!failed) {
-        const Current waiting(context);
-        failed = driver.stream_wait(queue->stream, event, 0);
-    }
-    // The driver keeps an event that is waited for until that has happened.
-    driver.event_destroy(event);
-    driver.check(failed, doing);
+    const Mark mark(driver, source, doing);
+    const Current waiting(context);
+    driver.check(driver.stream_wait(queue->stream, mark.event(), 0), what);
 }
 
 void CudaBackend::wait_for_queue(gpu::QueuedBackend& other) {

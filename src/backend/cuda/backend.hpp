@@ -1,6 +1,7 @@
 /// An NVIDIA GPU through the CUDA driver.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -64,13 +65,14 @@ struct CudaBackend final : gpu::QueuedBackend {
     const Traits traits;
 
 private:
+    bool retire(DevicePtr address) noexcept;
     void reclaim(bool wait) noexcept;
 
     Pool pool_ = nullptr;
     // Plain memory whose last work may be queued yet, with the event behind that.
     struct Retired {
         DevicePtr address;
-        Event after;
+        std::unique_ptr<Mark> after;
     };
     std::mutex retiring_;
     std::vector<Retired> retired_;

@@ -1,5 +1,6 @@
 #include "backend/cuda/buffer.hpp"
 
+#include <memory>
 #include <utility>
 
 #ifndef _WIN32
@@ -299,22 +300,24 @@ DevicePtr CudaBackend::allocate_device(std::int64_t nbytes) {
 void CudaBackend::free_device(DevicePtr address) noexcept {
     try {
         const Current current(context);
-        if (pool_) {
-            driver.pool_free(address, queue->stream);
-            return;
-        }
-        Event after = nullptr;
-        if (driver.event_create(&after, event_disable_timing)) after = nullptr;
-        if (!after || driver.event_record(after, queue->stream)) {
-            if (after) driver.event_destroy(after);
-            driver.stream_synchronize(queue->stream);
-            driver.free(address);
-            return;
-        }
+        if (pool_ && !driver.pool_free(address, queue->stream)) return;
+        if (!pool_ && retire(address)) return;
+        driver.stream_synchronize(queue->stream);
+        driver.free(address);
+    } catch (const Error&) {
+        // The context is gone, and its memory with it.
+    }
+}
+
+/// Puts plain memory aside until the work queued now has run; false where that cannot be.
+bool CudaBackend::retire(DevicePtr address) noexcept {
+    try {
+        auto after = std::make_unique<Mark>(driver, queue->stream, "freeing");
         const std::lock_guard lock(retiring_);
-        retired_.push_back({address, after});
+        retired_.push_back({address, std::move(after)});
+        return true;
     } catch (const std::exception&) {
-        // The context is gone and its memory with it, or there is no memory for the list.
+        return false;
     }
 }
 
@@ -322,8 +325,7 @@ void CudaBackend::free_device(DevicePtr address) noexcept {
 void CudaBackend::reclaim(bool wait) noexcept {
     const std::lock_guard lock(retiring_);
     std::erase_if(retired_, [&](const Retired& r) {
-        if (!wait && driver.event_query(r.after).code == not_ready) return false;
-        driver.event_destroy(r.after);
+        if (!wait && driver.event_query(r.after->event()).code == not_ready) return false;
         driver.free(r.address);
         return true;
     });

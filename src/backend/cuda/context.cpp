@@ -35,6 +35,15 @@ Current::~Current() {
     if (pushed_) pushed_->context_pop(&popped);
 }
 
+Mark::Mark(const Driver& driver, Stream stream, const std::string& doing) : driver_(driver) {
+    const auto what = [&] { return doing; };
+    driver.check(driver.event_create(&event_, event_disable_timing), what);
+    if (const Status failed = driver.event_record(event_, stream)) {
+        driver.event_destroy(event_);
+        driver.fail(failed, doing);
+    }
+}
+
 StreamQueue::StreamQueue(detail::Ref<OwnContext> context_, Stream stream_, bool owned)
     : context(std::move(context_)), stream(stream_), owned_(owned) {}
 

@@ -33,6 +33,22 @@ private:
     const Driver* pushed_ = nullptr;
 };
 
+/// Marks what is queued on a stream, for others to wait for.
+class Mark {
+public:
+    /// Throws runtime, beginning with `doing`.
+    Mark(const Driver& driver, Stream stream, const std::string& doing);
+    Mark(const Mark&) = delete;
+    /// The driver keeps an event that is waited for until that has happened.
+    ~Mark() { driver_.event_destroy(event_); }
+
+    Event event() const noexcept { return event_; }
+
+private:
+    const Driver& driver_;
+    Event event_ = nullptr;
+};
+
 /// A stream of Tack's own, with default flags so that it orders itself with the legacy stream, or
 /// one of the caller's.
 struct StreamQueue final : gpu::Queue {

@@ -151,7 +151,14 @@ void QueuedBackend::launch(Executable& executable, const LaunchArguments& launch
         }
         enqueue(*code.module, k, count, parameters);
     }
-    for (QueuedBackend* const other : others) other->wait_for_queue(*this);
+    for (QueuedBackend* const other : others) {
+        try {
+            other->wait_for_queue(*this);
+        } catch (const Error&) {
+            // The kernel is queued: what cannot wait for it by an event finds it done.
+            synchronize();
+        }
+    }
 
     // After the queueing: share() marks first and waits then, so that one of the two sees the
     // other.
