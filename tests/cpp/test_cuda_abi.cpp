@@ -82,10 +82,10 @@ constexpr bool same_function<ours::Entry<int(Ours...)>, Result (*)(Theirs...)> =
 
 #define SAME_VALUE(value, theirs) \
     static_assert(static_cast<long long>(ours::value) == static_cast<long long>(theirs))
-#define SAME_SIZE(Ours, Theirs)                                                             \
+#define SAME_SIZE(Ours, Theirs) \
     static_assert(sizeof(ours::Ours) == sizeof(Theirs) && alignof(ours::Ours) == alignof(Theirs))
-#define SAME_FIELD(Ours, field, Theirs, their_field)                                  \
-    static_assert(offsetof(ours::Ours, field) == offsetof(Theirs, their_field) &&     \
+#define SAME_FIELD(Ours, field, Theirs, their_field)                              \
+    static_assert(offsetof(ours::Ours, field) == offsetof(Theirs, their_field) && \
                   sizeof(ours::Ours::field) == sizeof(std::declval<Theirs>().their_field))
 
 SAME_SIZE(DevicePtr, CUdeviceptr);

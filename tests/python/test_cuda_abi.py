@@ -38,8 +38,10 @@ def header_folders():
 @pytest.fixture
 def compile_against(tmp_path):
     def compile_against(folders, driver=None):
-        lines = [f"DRIVER_ROW({row}, {re.sub(r'_v[0-9]+$', '', symbol)}, {version})"
-                 for row, symbol, version in driver or rows("driver.hpp")]
+        lines = [
+            f"DRIVER_ROW({row}, {re.sub(r'_v[0-9]+$', '', symbol)}, {version})"
+            for row, symbol, version in driver or rows("driver.hpp")
+        ]
         lines += [f"NVRTC_ROW({row}, {symbol})" for row, symbol, _ in rows("nvrtc.hpp")]
         (tmp_path / "cuda_rows.inc").write_text("\n".join(lines) + "\n")
         compiler = shutil.which("g++") or shutil.which("clang++")
@@ -53,9 +55,7 @@ def compile_against(tmp_path):
     return compile_against
 
 
-def test_functions_structs_and_values_are_those_of_nvidias_headers(
-    header_folders, compile_against
-):
+def test_functions_structs_and_values_are_those_of_nvidias_headers(header_folders, compile_against):
     result = compile_against(header_folders)
     assert result.returncode == 0, result.stderr
 
@@ -67,9 +67,7 @@ def test_functions_structs_and_values_are_those_of_nvidias_headers(
         ("unsigned char gpuDirectRDMACapable;", "unsigned short gpuDirectRDMACapable;"),
     ],
 )
-def test_a_header_that_differs_is_noticed(
-    header_folders, compile_against, tmp_path, text, mistake
-):
+def test_a_header_that_differs_is_noticed(header_folders, compile_against, tmp_path, text, mistake):
     original = (header_folders[0] / "cuda.h").read_text()
     assert text in original
     (tmp_path / "cuda.h").write_text(original.replace(text, mistake))
