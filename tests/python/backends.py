@@ -13,6 +13,8 @@ BUILD = Path(os.environ.get("TACK_BUILD") or Path(__file__).parents[2] / "build"
 
 BACKENDS = ["cpu"]
 
+DLPACK_DEVICE = {"cpu": 1, "cuda": 2}
+
 # For each backend whose driver is simulated: what puts the simulator in the driver's place.
 SIMULATORS = {
     "cuda": {

@@ -11,6 +11,8 @@ from managed_tensor import Producer
 import tack
 from tack.interop.dlpack import live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 def in_threads(work, count=8):
     """Runs work(k) in threads that start together, and passes an error on."""

@@ -10,6 +10,8 @@ from managed_tensor import CPU, READ_ONLY, Producer, capsule_name, managed_tenso
 import tack
 from tack.interop.dlpack import live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 DTYPES = [tack.bool, tack.int8, tack.int16, tack.int32, tack.int64, tack.uint8, tack.uint16,
           tack.uint32, tack.uint64, tack.float16, tack.bfloat16, tack.float32,
           tack.float64]  # fmt: skip

@@ -23,6 +23,8 @@ from managed_tensor import (
 import tack
 from tack.interop.dlpack import dlpack_to_array, live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 API = api_of(tack.Array)
 
 

@@ -8,6 +8,8 @@ import pytest
 
 import tack
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 @pytest.fixture
 def memory():

@@ -13,6 +13,8 @@ from managed_tensor import COMPLEX, CPU, METAL, Producer, managed_tensor
 import tack
 from tack.interop.dlpack import array_to_dlpack, dlpack_to_array, live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 # The mechanisms: direction, zero-copy, who keeps the memory alive
 
 
