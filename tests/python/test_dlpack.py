@@ -71,6 +71,10 @@ def test_only_a_versioned_export_says_read_only():
     array = dlpack_to_array(tack.zeros(2), writable=False)
     assert managed_tensor(array.__dlpack__(max_version=(1, 0))).flags == READ_ONLY
     assert managed_tensor(tack.zeros(2).__dlpack__(max_version=(1, 0))).flags == 0
+
+
+def test_numpys_view_of_a_read_only_array_is_read_only():
+    array = dlpack_to_array(tack.zeros(2), writable=False)
     assert not np.from_dlpack(array).flags.writeable
 
 
@@ -132,7 +136,7 @@ sys.kept = [tack.zeros(4).__dlpack__(), tack.zeros(4).__dlpack__(max_version=(1,
 
 def test_an_export_may_be_given_back_on_any_thread():
     before = live_exports()
-    views = [np.from_dlpack(tack.zeros(2))]
+    views = [tack.from_dlpack(tack.zeros(2))]
     thread = threading.Thread(target=views.clear)
     thread.start()
     thread.join()
@@ -266,7 +270,7 @@ def test_the_deleter_runs_once_with_the_last_array(versioned):
     producer = Producer(versioned=versioned)
     array = tack.from_dlpack(producer)
     reshaped = array.reshape(2, 4)
-    exported = np.from_dlpack(reshaped)
+    exported = tack.from_dlpack(reshaped)
     del array, reshaped
     gc.collect()
     assert producer.deleted == 0
