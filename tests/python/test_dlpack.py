@@ -344,7 +344,7 @@ REFUSALS = [
     (dict(shape=(-1,)), ValueError, "negative"),
     (dict(device_type=METAL), ValueError, "kDLMetal"),
     (dict(device_type=99), ValueError, "99"),
-    (dict(device_type=CUDA), RuntimeError, "cuda"),
+    (dict(device_type=CUDA, device_id=31), RuntimeError, "cuda"),
     (dict(device_type=ONEAPI), RuntimeError, "level_zero"),
     (dict(byte_offset=2), ValueError, "aligned"),
 ]

@@ -95,7 +95,7 @@ DEVICES = {
 @pytest.mark.parametrize("device_type", DEVICES)
 @pytest.mark.parametrize("arguments", [{}, {"device": "cpu"}, {"copy": True}])
 def test_every_other_device_type_is_named(device_type, arguments):
-    producer = Producer(device_type=device_type)
+    producer = Producer(device_type=device_type, device_id=31)
     with pytest.raises((ValueError, RuntimeError), match=DEVICES[device_type]):
         tack.from_dlpack(producer, **arguments)
     assert producer.deleted == 0

@@ -141,7 +141,7 @@ def test_an_array_from_a_read_only_managed_tensor_is_read_only():
         (dict(strides=(2,)), tack.NonContiguousError),
         (dict(code=COMPLEX, bits=64), TypeError),
         (dict(data=None), ValueError),
-        (dict(device_type=CUDA), RuntimeError),
+        (dict(device_type=CUDA, device_id=31), RuntimeError),
         (dict(major=2), ValueError),
     ],
 )
@@ -198,7 +198,7 @@ def test_the_allocator_makes_writable_memory_of_the_prototypes_kind():
         (dict(ndim=-1), "ValueError", "-1 dimensions"),
         (dict(device_type=3), "ValueError", "kDLCUDAHost"),
         (dict(device_type=8), "ValueError", "kDLMetal"),
-        (dict(device_type=CUDA), "RuntimeError", "cuda"),
+        (dict(device_type=CUDA, device_id=31), "RuntimeError", "cuda"),
     ],
 )
 def test_the_allocator_reports_its_errors_to_the_caller(fields, kind, text):
@@ -237,7 +237,7 @@ def test_read_only_and_device_hold_over_the_api():
         (dict(strides=(2,)), tack.NonContiguousError),
         (dict(code=COMPLEX, bits=64), TypeError),
         (dict(data=None), ValueError),
-        (dict(device_type=CUDA), RuntimeError),
+        (dict(device_type=CUDA, device_id=31), RuntimeError),
         (dict(major=2, data=None), ValueError),
     ],
 )
