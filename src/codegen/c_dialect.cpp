@@ -46,8 +46,7 @@ public:
                 "    struct fault *const fault = frame.fault = runtime->fault;\n"
                 "    (void)fault;\n";
         out += declarations(entry, "slots");
-        for (const std::int32_t local : outside_)
-            out += "    " + type_of_local(local) + " " + entry.local_name(local) + " = 0;\n";
+        for (const std::int32_t local : outside_) out += "    " + entry.declared(local) + ";\n";
         return out + entry_body + "}\n";
     }
 
@@ -261,12 +260,11 @@ private:
         std::string locals;  // of one iteration
         for (const std::int32_t local : body.uses.locals) {
             if (std::count(s.locals.begin(), s.locals.end(), ir::Local{local})) continue;
-            const std::string declared = type_of_local(local) + " " + body.local_name(local);
             if (outside_.contains(local))
-                out += "    const " + declared + " = frame->" + frame_prefix + "_" +
-                       body.local_name(local) + ";\n";
+                out += "    const " + type_of_local(local) + " " + body.local_name(local) +
+                       " = frame->" + frame_prefix + "_" + body.local_name(local) + ";\n";
             else
-                locals += declared + " = 0;\n";
+                locals += body.declared(local) + ";\n";
         }
         out += s.locals.size() == 1 ? passes(variables, locals, form, "begin", "end", 1)
                                     : rows(frame_prefix, variables, locals, form);
@@ -390,7 +388,7 @@ private:
             Emitter e(spec_, spec_.instances[k], helpers_);
             const auto index = static_cast<std::int32_t>(k);
             declared += e.result_struct(index);
-            declared += "__attribute__((unused)) " + e.signature(index) + ";\n";
+            declared += e.signature(index) + ";\n";
             defined += "\n" + e.function(index);
         }
         return helpers_.text() + (declared.empty() ? "" : "\n" + declared) + defined;
@@ -408,7 +406,7 @@ private:
     const kernel::Specialization& spec_;
     const Instance& kernel_;
     const ir::Routine& routine_;
-    Helpers helpers_;
+    Helpers helpers_{host_target};
     std::vector<std::int32_t> slots_;  // of each parameter
     std::set<std::int32_t> outside_;   // locals assigned outside parallel loops so far
     std::string frame_;

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 namespace tack::codegen {
 
@@ -41,12 +42,11 @@ bool is_half(DType d) { return d == DType::float16 || d == DType::bfloat16; }
 /// The dtype that operations on `d` are computed in before they are rounded to it.
 DType computed(DType d) { return is_half(d) ? DType::float32 : d; }
 
-std::string number_text(double value, DType d) {
+std::string number_text(const Target& target, double value, DType d) {
     const bool single = d == DType::float32;
-    if (std::isnan(value)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
-    if (std::isinf(value))
-        return std::string(value < 0 ? "(-" : "(") +
-               (single ? "__builtin_inff())" : "__builtin_inf())");
+    const Target::Number& number = single ? target.f32 : target.f64;
+    if (std::isnan(value)) return std::string(number.nan);
+    if (std::isinf(value)) return (value < 0 ? "(-" : "(") + std::string(number.infinity) + ")";
     char text[40];
     std::snprintf(text, sizeof text, "%a", single ? static_cast<float>(value) : value);
     std::string out(text);
@@ -73,6 +73,8 @@ Emitter::Emitter(const kernel::Specialization& spec, const kernel::Instance& ins
                  Helpers& helpers)
     : spec_(spec), instance_(instance), routine_(spec.routine(instance)), helpers_(helpers) {}
 
+std::string Emitter::entry_suffix() const { return "_" + ascii(routine_.name); }
+
 std::string Emitter::local_name(std::int32_t local) const {
     return "v" + std::to_string(local) + "_" +
            ascii(routine_.locals[static_cast<std::size_t>(local)]);
@@ -83,6 +85,11 @@ std::string Emitter::parameter_name(std::int32_t parameter) const {
            ascii(routine_.parameters[static_cast<std::size_t>(parameter)].name);
 }
 
+std::string Emitter::declared(std::int32_t local) const {
+    const DType d = instance_.locals[static_cast<std::size_t>(local)].dtype;
+    return type_of(d) + " " + local_name(local) + " = " + (is_half(d) ? zero(d) : "0");
+}
+
 std::string Emitter::extent_name(std::int32_t parameter, int axis) const {
     return parameter_name(parameter) + "_n" + std::to_string(axis);
 }
@@ -90,19 +97,21 @@ std::string Emitter::extent_name(std::int32_t parameter, int axis) const {
 std::string Emitter::pointer_type(const kernel::ParameterType& parameter) const {
     const bool is_const = !spec_.access[static_cast<std::size_t>(parameter.array)].stores;
     const DType d = parameter.type.dtype;
-    return (is_const ? "const " : "") + (d == DType::bool_ ? "u8" : type_of(d)) +
-           (spec_.no_alias ? " *restrict " : " *");
+    return std::string(helpers_.target().array_space) + (is_const ? "const " : "") +
+           (d == DType::bool_ ? "u8" : type_of(d)) + " *" +
+           std::string(spec_.no_alias ? helpers_.target().no_alias : "");
 }
 
 std::string Emitter::signature(std::int32_t instance) const {
     const auto& results = instance_.results;
-    std::string out = "static " +
+    std::string out = std::string(helpers_.target().routine) + " " +
                       (results.empty()       ? "void"
                        : results.size() == 1 ? type_of(results[0].dtype)
                                              : "struct " + function_name(spec_, instance)) +
                       " " + function_name(spec_, instance) + "(";
     if (spec_.options.check_bounds)
-        out += instance_.parameters.empty() ? "struct fault *fault" : "struct fault *fault, ";
+        out += std::string(helpers_.target().array_space) +
+               (instance_.parameters.empty() ? "struct fault *fault" : "struct fault *fault, ");
     for (std::size_t k = 0; k < instance_.parameters.size(); ++k) {
         const auto& p = instance_.parameters[k];
         const auto index = static_cast<std::int32_t>(k);
@@ -125,9 +134,7 @@ std::string Emitter::function(std::int32_t instance) {
     self_ = instance;
     const std::string body = statements(routine_.body, 1);
     std::string out = signature(instance) + " {\n";
-    for (const std::int32_t local : uses.locals)
-        out += "    " + type_of(instance_.locals[static_cast<std::size_t>(local)].dtype) + " " +
-               local_name(local) + " = 0;\n";
+    for (const std::int32_t local : uses.locals) out += "    " + declared(local) + ";\n";
     return out + body + "}\n";
 }
 
@@ -198,13 +205,19 @@ void Emitter::statement(const Stmt& s, int depth) {
             line(depth, "continue;");
             break;
         case StmtOp::return_value: {
-            std::string values;
+            const auto value = [&](std::size_t k) {
+                return as(s.operands[k], instance_.results[k].dtype) + ";";
+            };
+            if (s.operands.size() < 2) {
+                line(depth, s.operands.empty() ? "return;" : "return " + value(0));
+                break;
+            }
+            line(depth, "{");
+            line(depth + 1, "struct " + function_name(spec_, self_) + " r;");
             for (std::size_t k = 0; k < s.operands.size(); ++k)
-                values += (k ? ", " : "") + as(s.operands[k], instance_.results[k].dtype);
-            line(depth, s.operands.empty()       ? "return;"
-                        : s.operands.size() == 1 ? "return " + values + ";"
-                                                 : "return (struct " + function_name(spec_, self_) +
-                                                       "){" + values + "};");
+                line(depth + 1, "r.r" + std::to_string(k) + " = " + value(k));
+            line(depth + 1, "return r;");
+            line(depth, "}");
             break;
         }
         case StmtOp::unpack: {
@@ -257,7 +270,9 @@ void Emitter::range_loop(const Stmt& s, int depth) {
                             "_trips; ++" + counter + ") {");
         line(depth + 2,
              local_name(variable) + " = " +
-                 convert("(" + counter + "_start + " + counter + " * " + counter + "_step)",
+                 convert(arithmetic(counter + "_start", "+",
+                                    arithmetic(counter, "*", counter + "_step", DType::int64),
+                                    DType::int64),
                          DType::int64, d) +
                  ";");
     }
@@ -293,9 +308,9 @@ std::string Emitter::literal(const Expr& e, DType dtype) const {
     switch (dtype) {
         case DType::float64:
         case DType::float32:
-            return number_text(number, dtype);
+            return number_text(helpers_.target(), number, dtype);
         case DType::float16:
-            return "(f16)" + number_text(number, DType::float64);
+            return "(f16)" + number_text(helpers_.target(), number, DType::float64);
         case DType::bfloat16:
             return "(bf16)" + std::to_string(bfloat16(number).bits);
         default:
@@ -355,11 +370,12 @@ std::string Emitter::element(std::int32_t array, const Value* indices) {
     const auto& p = instance_.parameters[static_cast<std::size_t>(array)];
     uses.parameters.insert(array);
     if (p.ndim == 0) return "*" + parameter_name(array);
-    std::string index = as_index(indices[0]);
+    const std::string counted = helpers_.target().narrow ? "(u32)" : "";
+    std::string index = counted + as_index(indices[0]);
     for (int axis = 1; axis < p.ndim; ++axis) {
         uses.extents.insert({array, axis});
-        index =
-            "(" + index + " * " + extent_name(array, axis) + " + " + as_index(indices[axis]) + ")";
+        index = "(" + index + " * " + counted + extent_name(array, axis) + " + " + counted +
+                as_index(indices[axis]) + ")";
     }
     return parameter_name(array) + "[" + index + "]";
 }
@@ -380,6 +396,15 @@ std::string Emitter::checked(const std::string& helper, std::int32_t array, cons
         out += ", " + as_index(indices[axis]) + ", " + extent_name(array, axis);
     }
     return out + (value.empty() ? ")" : ", " + value + ")");
+}
+
+std::string Emitter::arithmetic(const std::string& a, const char* symbol, const std::string& b,
+                                DType d) const {
+    const bool may_overflow = is_integer(d) && std::strchr("+-*", symbol[0]);
+    if (helpers_.target().signed_overflow_wraps || !may_overflow)
+        return "(" + a + " " + symbol + " " + b + ")";
+    const std::string wide = itemsize(d) == 8 ? "(u64)" : "(u32)";
+    return "((" + type_of(d) + ")(" + wide + a + " " + symbol + " " + wide + b + "))";
 }
 
 std::string Emitter::random(const Expr& e) {
@@ -487,12 +512,11 @@ std::string Emitter::unary(const Expr& e, DType result) {
     if (op == ir::Unary::invert) {
         out = "~" + x;
     } else if (op == ir::Unary::negative) {
-        out = "-" + x;
+        out = is_floating(wide) ? "-" + x : arithmetic("0", "-", x, wide);
     } else if (op == ir::Unary::round) {
         out = helpers_.round(wide) + "(" + x + ")";
     } else if (is_floating(wide)) {
-        out =
-            std::string(wide == DType::float32 ? "__builtin_fabsf(" : "__builtin_fabs(") + x + ")";
+        out = helpers_.magnitude(wide) + "(" + x + ")";
     } else {
         out = is_unsigned_integer(wide) ? x : helpers_.absolute(wide) + "(" + x + ")";
     }
@@ -549,7 +573,7 @@ std::string Emitter::binary(const Expr& e, DType result) {
             break;
     }
     cost += arithmetic_cost;
-    const std::string out = "(" + a + " " + symbol + " " + b + ")";
+    const std::string out = arithmetic(a, symbol, b, wide);
     // C computes small integers as int; back to their width, where they wrap.
     if (itemsize(result) < 4 && !is_half(result)) return "(" + type_of(result) + ")" + out;
     return convert(out, wide, result);

@@ -30,7 +30,11 @@ public:
     /// The struct of what the function returns together; empty for one value or none.
     std::string result_struct(std::int32_t instance) const;
 
+    /// What the name of the kernel's own entries ends with.
+    std::string entry_suffix() const;
     std::string local_name(std::int32_t local) const;
+    /// "f32 v0_x = 0".
+    std::string declared(std::int32_t local) const;
     std::string parameter_name(std::int32_t parameter) const;
     std::string extent_name(std::int32_t parameter, int axis) const;
     /// "f32 *" for an array's pointer; `restrict` where nothing that is stored to overlaps.
@@ -69,6 +73,9 @@ private:
     bool checks(std::int32_t array) const;
     std::string checked(const std::string& helper, std::int32_t array, const ir::Value* indices,
                         const std::string& value);
+    /// An operation on operands of a dtype, or of bool; integers wrap.
+    std::string arithmetic(const std::string& a, const char* symbol, const std::string& b,
+                           DType dtype) const;
     std::string random(const ir::Expr& e);
     std::string convert(std::string text, DType from, DType to);
     /// An operand of an operation of `dtype`: rounded to that, in the dtype it is computed in.

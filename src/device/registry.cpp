@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "backend/cpu/backend.hpp"
+#include "backend/cuda/backend.hpp"
+#include "backend/gpu/queue.hpp"
 #include "tack/dlpack.hpp"
 
 namespace tack {
@@ -123,8 +125,7 @@ std::vector<Device> devices_in_use() {
 
 std::span<const BackendEntry> backend_entries() {
     static const BackendEntry entries[] = {
-        cpu::entry,         not_built("cuda"), not_built("hip"), not_built("level_zero"),
-        not_built("metal"),
+        cpu::entry, cuda::entry, not_built("hip"), not_built("level_zero"), not_built("metal"),
     };
     return entries;
 }
@@ -206,6 +207,7 @@ std::vector<Device> devices() {
 
 void synchronize() {
     for (const Device& device : devices_in_use()) device.synchronize();
+    gpu::synchronize_queues();
 }
 
 std::vector<BackendStatus> backend_status() {

@@ -1,0 +1,219 @@
+// The entry points of a stand-in for NVRTC: what it makes runs on the simulated driver only.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda/nvrtc/options.hpp"
+#include "kernels/host_compiler.hpp"
+
+#define NVRTC_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+enum Result {
+    success = 0,
+    invalid_input = 3,
+    invalid_program = 4,
+    invalid_option = 5,
+    compilation = 6,
+    no_names_after_compilation = 8,
+    no_lowered_names_before_compilation = 9,
+    name_not_valid = 10,
+    internal_error = 11,
+};
+
+struct Program {
+    std::string source, name, log, ptx;
+    std::vector<std::string> names;
+    tack_sim::HostImage image;
+    bool was_compiled = false;  // or tried
+    bool has_cubin = false;
+};
+
+std::mutex mutex;
+// Never destroyed: a client may still compile while the process ends.
+std::set<Program*>& programs = *new std::set<Program*>;
+
+bool exists(Program* program) {
+    const std::lock_guard lock(mutex);
+    return programs.count(program) > 0;
+}
+
+const std::vector<std::string_view> known_builtins = {
+    "__builtin_FILE",         "__builtin_LINE",       "__builtin_add_overflow",
+    "__builtin_addressof",    "__builtin_assume",     "__builtin_assume_aligned",
+    "__builtin_bit_cast",     "__builtin_constant_p", "__builtin_copysign",
+    "__builtin_copysignf",    "__builtin_expect",     "__builtin_is_constant_evaluated",
+    "__builtin_isfinite",     "__builtin_isinf",      "__builtin_isnan",
+    "__builtin_mul_overflow", "__builtin_offsetof",   "__builtin_sub_overflow",
+    "__builtin_unreachable",
+};
+
+int compile(Program& program, const std::vector<std::string>& given) {
+    const tack_sim::nvrtc::Options options = tack_sim::nvrtc::parse_options(given);
+    program.was_compiled = true;
+    program.image = {};
+    program.ptx.clear();
+    program.has_cubin = false;
+    if (!options.error.empty()) {
+        program.log = "nvrtc: error: " + options.error + "\n";
+        return invalid_option;
+    }
+    const std::string architecture = std::to_string(options.architecture);
+    tack_sim::HostSource source;
+    source.text = program.source;
+    source.name = program.name;
+    source.names = program.names;
+    source.prelude = TACK_SIM_FOLDER "/cuda/nvrtc/cuda.h";
+    source.options = options.host;
+    source.options.push_back("-std=c++" + options.standard);
+    source.options.push_back("-D__CUDA_ARCH__=" + architecture + "0");
+    source.architecture = static_cast<unsigned>(options.architecture);
+    source.contract = options.fmad;
+    source.rules = {options.device_by_default, options.int128, known_builtins};
+    program.image = tack_sim::compile_for_host(source);
+    program.log = program.image.log;
+    if (!program.image.compiled) return compilation;
+    tack_sim::collect_source(program.source, given);
+    program.has_cubin = options.makes_cubin;
+    program.ptx = "// The stand-in for NVRTC makes no PTX. Compile for sm_" + architecture +
+                  " to have an image that the simulated driver loads.\n";
+    return success;
+}
+
+/// The size of a text with its end, or the text.
+int give_text(Program* program, const std::string Program::* text, size_t* size, char* out) {
+    if (!exists(program)) return invalid_program;
+    if (!size && !out) return invalid_input;
+    const std::string& value = program->*text;
+    if (size) *size = value.size() + 1;
+    if (out) std::memcpy(out, value.c_str(), value.size() + 1);
+    return success;
+}
+
+}  // namespace
+
+NVRTC_EXPORT const char* nvrtcGetErrorString(int result) {
+    static const char* const names[] = {
+        "NVRTC_SUCCESS",
+        "NVRTC_ERROR_OUT_OF_MEMORY",
+        "NVRTC_ERROR_PROGRAM_CREATION_FAILURE",
+        "NVRTC_ERROR_INVALID_INPUT",
+        "NVRTC_ERROR_INVALID_PROGRAM",
+        "NVRTC_ERROR_INVALID_OPTION",
+        "NVRTC_ERROR_COMPILATION",
+        "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE",
+        "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION",
+        "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION",
+        "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID",
+        "NVRTC_ERROR_INTERNAL_ERROR",
+    };
+    const bool known = result >= 0 && result < static_cast<int>(std::size(names));
+    return known ? names[result] : "NVRTC_ERROR unknown";
+}
+
+NVRTC_EXPORT int nvrtcVersion(int* major, int* minor) {
+    if (!major || !minor) return invalid_input;
+    *major = 13;
+    *minor = 5;
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcGetNumSupportedArchs(int* count) {
+    if (!count) return invalid_input;
+    *count = static_cast<int>(tack_sim::nvrtc::supported_architectures().size());
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcGetSupportedArchs(int* architectures) {
+    if (!architectures) return invalid_input;
+    const std::vector<int>& all = tack_sim::nvrtc::supported_architectures();
+    std::copy(all.begin(), all.end(), architectures);
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcCreateProgram(Program** program, const char* source, const char* name,
+                                    int headers, const char* const*, const char* const*) {
+    if (!program || !source || headers != 0) return invalid_input;
+    auto made = std::make_unique<Program>();
+    made->source = source;
+    made->name = name && *name ? name : "default_program";
+    const std::lock_guard lock(mutex);
+    programs.insert(made.get());
+    *program = made.release();
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcDestroyProgram(Program** program) {
+    if (!program) return invalid_program;
+    {
+        const std::lock_guard lock(mutex);
+        if (programs.erase(*program) == 0) return invalid_program;
+    }
+    delete *program;
+    *program = nullptr;
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcAddNameExpression(Program* program, const char* expression) {
+    if (!exists(program)) return invalid_program;
+    if (!expression) return invalid_input;
+    if (program->was_compiled) return no_names_after_compilation;
+    program->names.emplace_back(expression);
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcCompileProgram(Program* program, int count, const char* const* options) {
+    if (!exists(program)) return invalid_program;
+    if (count < 0 || (count > 0 && !options)) return invalid_input;
+    try {
+        return compile(*program, {options, options + count});
+    } catch (const std::exception& error) {
+        program->log = std::string("stand-in for NVRTC: ") + error.what() + "\n";
+        return internal_error;
+    }
+}
+
+NVRTC_EXPORT int nvrtcGetLoweredName(Program* program, const char* expression,
+                                     const char** lowered) {
+    if (!exists(program)) return invalid_program;
+    if (!expression || !lowered) return invalid_input;
+    if (!program->image.compiled) return no_lowered_names_before_compilation;
+    const auto found = std::find(program->names.begin(), program->names.end(), expression);
+    if (found == program->names.end()) return name_not_valid;
+    const auto at = static_cast<size_t>(found - program->names.begin());
+    *lowered = program->image.lowered[at].c_str();
+    return success;
+}
+
+NVRTC_EXPORT int nvrtcGetProgramLogSize(Program* program, size_t* size) {
+    return give_text(program, &Program::log, size, nullptr);
+}
+NVRTC_EXPORT int nvrtcGetProgramLog(Program* program, char* log) {
+    return give_text(program, &Program::log, nullptr, log);
+}
+NVRTC_EXPORT int nvrtcGetPTXSize(Program* program, size_t* size) {
+    return give_text(program, &Program::ptx, size, nullptr);
+}
+NVRTC_EXPORT int nvrtcGetPTX(Program* program, char* ptx) {
+    return give_text(program, &Program::ptx, nullptr, ptx);
+}
+
+NVRTC_EXPORT int nvrtcGetCUBINSize(Program* program, size_t* size) {
+    if (!exists(program)) return invalid_program;
+    if (!size) return invalid_input;
+    *size = program->has_cubin ? program->image.bytes.size() : 0;
+    return success;
+}
+NVRTC_EXPORT int nvrtcGetCUBIN(Program* program, char* cubin) {
+    if (!exists(program)) return invalid_program;
+    if (!cubin || !program->has_cubin) return invalid_input;
+    std::memcpy(cubin, program->image.bytes.data(), program->image.bytes.size());
+    return success;
+}

@@ -1,0 +1,441 @@
+#include "backend/cuda/buffer.hpp"
+
+#include <memory>
+#include <utility>
+
+#ifndef _WIN32
+#include <unistd.h>
+#endif
+
+#include "tack/error.hpp"
+
+namespace tack::cuda {
+namespace {
+
+std::string bytes_text(std::int64_t nbytes) { return std::to_string(nbytes) + " bytes"; }
+
+/// The handle that an export or an import is about, as the driver takes and gives it.
+void* as_os_handle(std::uint64_t handle) {
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(handle));
+}
+
+void close_handle(HandleType type, std::uint64_t handle) noexcept {
+#ifndef _WIN32
+    if (type == handle_posix_fd) ::close(static_cast<int>(handle));
+#else
+    static_cast<void>(type);
+    static_cast<void>(handle);
+#endif
+    // A KMT handle is no kernel handle: nothing is to be closed.
+}
+
+const char* type_name(HandleType type) {
+    return type == handle_posix_fd ? "posix_fd" : "win32_kmt";
+}
+
+/// Takes physical memory apart again, as far as it was put together. For destructors and for what
+/// failed half way.
+void unmap(const CudaBackend& backend, const Mapping& m, bool mapped) noexcept {
+    const Driver& driver = backend.driver;
+    if (mapped) driver.unmap(m.address, m.size);
+    if (m.address) driver.unreserve(m.address, m.size);
+    if (m.allocation) driver.release(m.allocation);
+}
+
+/// Maps `m.allocation`, which it takes over also where it throws.
+Mapping map(const CudaBackend& backend, Mapping m, const std::string& doing) {
+    const Driver& driver = backend.driver;
+    const auto what = [&] { return doing; };
+    bool mapped = false;
+    try {
+        driver.check(driver.reserve(&m.address, m.size, 0, 0, 0), what);
+        driver.check(driver.map(m.address, m.size, 0, m.allocation, 0), what);
+        mapped = true;
+        AccessDesc access;
+        access.location.id = backend.context.device;
+        driver.check(driver.set_access(m.address, m.size, &access, 1), what);
+    } catch (...) {
+        unmap(backend, m, mapped);
+        throw;
+    }
+    return m;
+}
+
+AllocationProp exportable_memory(const CudaBackend& backend) {
+    AllocationProp prop;
+    prop.handle_types = backend.traits.export_type;
+    prop.location.id = backend.context.device;
+    return prop;
+}
+
+[[noreturn]] void refuse_export(const CudaBackend& backend, const std::string& doing) {
+    throw Error(ErrorKind::runtime,
+                doing + ": " + backend.device_name() + " has no memory that can be exported: " +
+                    (backend.traits.virtual_memory
+                         ? "its driver offers no handle for it on this system"
+                         : "its driver offers no virtual memory management, which needs CUDA 10.2 "
+                           "and, on Windows, a GPU in WDDM mode"));
+}
+
+std::size_t rounded(std::int64_t nbytes, std::size_t granularity) {
+    const auto size = static_cast<std::size_t>(nbytes);
+    return (size + granularity - 1) / granularity * granularity;
+}
+
+BufferRef allocate_exportable(CudaBackend& backend, std::int64_t nbytes, const std::string& doing) {
+    if (backend.traits.export_type == handle_none) refuse_export(backend, doing);
+    const Driver& driver = backend.driver;
+    const auto what = [&] { return doing; };
+    const Current current(backend.context);
+    const AllocationProp prop = exportable_memory(backend);
+    std::size_t granularity = 0;
+    driver.check(driver.granularity(&granularity, &prop, granularity_minimum), what);
+    Mapping m;
+    m.size = rounded(std::max<std::int64_t>(nbytes, 1), granularity);
+    driver.check(driver.create(&m.allocation, m.size, &prop, 0), what);
+    m = map(backend, m, doing);
+    try {
+        return detail::make_ref<ExportableBuffer>(backend, nbytes, m);
+    } catch (...) {
+        unmap(backend, m, true);
+        throw;
+    }
+}
+
+std::vector<std::uint8_t> uuid_of(const CudaBackend& backend) {
+    const Driver& driver = backend.driver;
+    Uuid uuid{};
+    // The second form gives a MIG instance's own.
+    const auto& ask = driver.device_uuid_mig ? driver.device_uuid_mig : driver.device_uuid;
+    driver.check(ask(&uuid, backend.context.device),
+                 [&] { return "UUID of " + backend.device_name(); });
+    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
+}
+
+std::string hexadecimal(const std::vector<std::uint8_t>& bytes) {
+    constexpr const char* digits = "0123456789abcdef";
+    std::string text;
+    for (const std::uint8_t byte : bytes) {
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
+/// What the driver says of an address; `known` is false where it knows nothing.
+struct PointerFacts {
+    bool known = false;
+    bool managed = false;
+    bool device = false;
+    DeviceId ordinal = -1;
+};
+
+PointerFacts facts_of(const CudaBackend& backend, const void* address) {
+    // The plural form, which takes unknown addresses and leaves no error behind.
+    unsigned type = 0;
+    unsigned managed = 0;
+    DeviceId ordinal = -1;
+    int attributes[] = {is_managed, memory_type, device_ordinal};
+    void* values[] = {&managed, &type, &ordinal};
+    const Current current(backend.context);
+    backend.driver.check(backend.driver.pointer_attributes(3, attributes, values,
+                                                           reinterpret_cast<DevicePtr>(address)),
+                         [&] {
+                             return "memory_space: address " +
+                                    std::to_string(reinterpret_cast<std::uintptr_t>(address));
+                         });
+    return {.known = type != 0,
+            .managed = (managed & 1) != 0,
+            .device = type == memory_device,
+            .ordinal = ordinal};
+}
+
+}  // namespace
+
+HandleType export_type(Platform platform, const ExportAttributes& attributes) noexcept {
+    if (!attributes.virtual_memory) return handle_none;
+    if (platform == Platform::windows)
+        return attributes.win32_kmt && !attributes.tcc ? handle_win32_kmt : handle_none;
+    return attributes.posix_fd ? handle_posix_fd : handle_none;
+}
+
+// Buffers
+
+std::string DeviceBuffer::describe() const {
+    return bytes_text(nbytes) + " of " + cuda.device_name();
+}
+
+void DeviceBuffer::read(void* host, std::int64_t bytes) const {
+    const Current current(cuda.context);
+    cuda.driver.check(
+        cuda.driver.copy_from(host, pointer(), static_cast<std::size_t>(bytes), cuda.queue->stream),
+        [&] { return "reading " + describe(); });
+    cuda.synchronize();
+}
+
+void DeviceBuffer::write(const void* host, std::int64_t bytes) {
+    const Current current(cuda.context);
+    cuda.driver.check(
+        cuda.driver.copy_to(pointer(), host, static_cast<std::size_t>(bytes), cuda.queue->stream),
+        [&] { return "writing " + describe(); });
+    // The caller may change the host memory at once, which page-locked memory shows.
+    cuda.synchronize();
+}
+
+ExportedMemory DeviceBuffer::export_memory() {
+    const std::lock_guard lock(exporting_);
+    if (!exported_) {
+        BufferRef made = allocate_exportable(cuda, nbytes, "export_memory: copy of " + describe());
+        if (nbytes > 0) cuda.copy(*made, *this);
+        cuda.synchronize();
+        exported_ = std::move(made);
+    }
+    return exported_->export_memory();
+}
+
+OwnedBuffer::OwnedBuffer(CudaBackend& backend_, std::int64_t nbytes_)
+    : DeviceBuffer(backend_, nbytes_ > 0 ? backend_.allocate_device(nbytes_) : 0, nbytes_) {}
+
+OwnedBuffer::~OwnedBuffer() {
+    if (address) cuda.free_device(pointer());
+}
+
+WrappedBuffer::WrappedBuffer(CudaBackend& backend_, void* address_, std::int64_t nbytes_,
+                             Hold&& hold_)
+    : DeviceBuffer(backend_, reinterpret_cast<DevicePtr>(address_), nbytes_),
+      hold(std::move(hold_)) {
+    shared_.store(true, std::memory_order_relaxed);
+}
+
+ExportableBuffer::ExportableBuffer(CudaBackend& backend_, std::int64_t nbytes_, Mapping mapping_)
+    : DeviceBuffer(backend_, mapping_.address, nbytes_), mapping(mapping_) {}
+
+namespace {
+
+/// Unmapping does not wait for queued work of its own.
+void unmap_after_work(CudaBackend& backend, const Mapping& mapping) noexcept {
+    try {
+        const Current current(backend.context);
+        backend.driver.stream_synchronize(backend.queue->stream);
+        unmap(backend, mapping, true);
+    } catch (const Error&) {
+        // The context is gone; physical memory of its own accord outlives it, a leak that only the
+        // context's owner could have prevented.
+    }
+}
+
+}  // namespace
+
+ExportableBuffer::~ExportableBuffer() {
+    unmap_after_work(cuda, mapping);
+    if (has_handle_) close_handle(cuda.traits.export_type, handle_);
+}
+
+ExportedMemory ExportableBuffer::export_memory() {
+    share();
+    const HandleType type = cuda.traits.export_type;
+    ExportedMemory record{.backend = "cuda",
+                          .size = nbytes,
+                          .allocation_size = static_cast<std::int64_t>(mapping.size),
+                          .handle = 0,
+                          .handle_type = type_name(type),
+                          .device_uuid = {}};
+    const Current current(cuda.context);
+    record.device_uuid = uuid_of(cuda);
+    const std::lock_guard lock(handing_out_);
+    if (!has_handle_) {
+        std::uint64_t handle = 0;  // a descriptor fills its lower half
+        cuda.driver.check(cuda.driver.export_handle(&handle, mapping.allocation, type, 0),
+                          [&] { return "export_memory: " + describe(); });
+        handle_ = handle;
+        has_handle_ = true;
+    }
+    record.handle = handle_;
+    return record;
+}
+
+ImportedBuffer::ImportedBuffer(CudaBackend& backend_, std::int64_t nbytes_, Mapping mapping_)
+    : DeviceBuffer(backend_, mapping_.address, nbytes_), mapping(mapping_) {
+    shared_.store(true, std::memory_order_relaxed);
+}
+
+ImportedBuffer::~ImportedBuffer() { unmap_after_work(cuda, mapping); }
+
+// The backend's memory functions
+
+BufferRef CudaBackend::allocate(std::int64_t nbytes, bool exportable) {
+    if (exportable)
+        return allocate_exportable(
+            *this, nbytes, "empty: exportable " + bytes_text(nbytes) + " on " + device_name());
+    return detail::make_ref<OwnedBuffer>(*this, nbytes);
+}
+
+DevicePtr CudaBackend::allocate_device(std::int64_t nbytes) {
+    const Current current(context);
+    const auto size = static_cast<std::size_t>(nbytes);
+    DevicePtr address = 0;
+    const auto attempt = [&] {
+        return pool_ ? driver.pool_alloc(&address, size, pool_, queue->stream)
+                     : driver.alloc(&address, size);
+    };
+    reclaim(false);
+    Status failed = attempt();
+    if (failed.code == out_of_memory) {
+        // What was freed may be held back for queued work, or kept for the next arrays.
+        driver.stream_synchronize(queue->stream);
+        reclaim(true);
+        if (pool_) driver.pool_trim(pool_, 0);
+        failed = attempt();
+    }
+    driver.check(failed, [&] {
+        std::size_t free = 0;
+        std::size_t total = 0;
+        driver.memory_info(&free, &total);
+        return "allocating " + bytes_text(nbytes) + " on " + device_name() + ", which has " +
+               std::to_string(free) + " of " + std::to_string(total) + " bytes free";
+    });
+    return address;
+}
+
+void CudaBackend::free_device(DevicePtr address) noexcept {
+    try {
+        const Current current(context);
+        if (pool_ && !driver.pool_free(address, queue->stream)) return;
+        if (!pool_ && retire(address)) return;
+        driver.stream_synchronize(queue->stream);
+        driver.free(address);
+    } catch (const Error&) {
+        // The context is gone, and its memory with it.
+    }
+}
+
+/// Puts plain memory aside until the work queued now has run; false where that cannot be.
+bool CudaBackend::retire(DevicePtr address) noexcept {
+    try {
+        auto after = std::make_unique<Mark>(driver, queue->stream, "freeing");
+        const std::lock_guard lock(retiring_);
+        retired_.push_back({address, std::move(after)});
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+/// Frees what retired behind work that has run. wait: the stream is idle, so that all has.
+void CudaBackend::reclaim(bool wait) noexcept {
+    const std::lock_guard lock(retiring_);
+    std::erase_if(retired_, [&](const Retired& r) {
+        if (!wait && driver.event_query(r.after->event()).code == not_ready) return false;
+        driver.free(r.address);
+        return true;
+    });
+}
+
+BufferRef CudaBackend::wrap(void* address, std::int64_t nbytes, Hold&& hold) {
+    return detail::make_ref<WrappedBuffer>(*this, address, nbytes, std::move(hold));
+}
+
+MemorySpace CudaBackend::memory_space(const void* address) const {
+    const PointerFacts facts = facts_of(*this, address);
+    // Managed memory says that it is device memory too, so that it comes first.
+    if (facts.known && facts.managed) return {name, MemoryKind::managed};
+    if (facts.known && facts.device) return {name, MemoryKind::device};
+    if (facts.known) return {"cpu", MemoryKind::pinned};
+    return {"unknown", MemoryKind::unknown};
+}
+
+void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool,
+                                  const char* operation) const {
+    // Of one allocation or of several side by side, such as virtual memory is made of: the ends
+    // tell.
+    const void* const last = static_cast<const char*>(address) + (nbytes - 1);
+    for (const void* const end : {address, last}) {
+        const PointerFacts facts = facts_of(*this, end);
+        const MemorySpace space = memory_space(end);
+        const bool elsewhere = facts.device && !facts.managed && facts.ordinal != index;
+        if (space.backend == name && !elsewhere) continue;
+        const std::string where =
+            elsewhere ? "cuda:" + std::to_string(facts.ordinal)
+            : space.kind == MemoryKind::pinned
+                ? "cpu (page-locked host memory)"
+                : space.backend + (facts.known ? "" : " to the driver: it is of no CUDA memory");
+        throw Error(ErrorKind::value,
+                    std::string(operation) + ": address " +
+                        std::to_string(reinterpret_cast<std::uintptr_t>(end)) +
+                        (end == address ? "" : ", the last of " + bytes_text(nbytes) + ",") +
+                        " is memory of " + where + ", not of " + device_name() +
+                        "; pass the device that the memory is of, or check the address");
+    }
+}
+
+bool CudaBackend::copy(Buffer& to, const Buffer& from) {
+    // Memory of another stream of this device: that stream's work comes first, and what it does
+    // next, such as freeing, comes after.
+    auto& source = static_cast<const DeviceBuffer&>(from);
+    if (&source.cuda != this) wait_for_queue(source.cuda);
+    {
+        const Current current(context);
+        driver.check(driver.copy_within(reinterpret_cast<DevicePtr>(to.address), source.pointer(),
+                                        static_cast<std::size_t>(from.nbytes), queue->stream),
+                     [&] { return "copying " + source.describe(); });
+    }
+    if (&source.cuda != this) source.cuda.wait_for_queue(*this);
+    if (source.shared() || to.shared()) synchronize();
+    return true;
+}
+
+bool CudaBackend::fill(Buffer& to, std::int64_t count, std::int64_t width, std::uint64_t element) {
+    const Current current(context);
+    const auto address = reinterpret_cast<DevicePtr>(to.address);
+    const auto n = static_cast<std::size_t>(count);
+    const auto doing = [&] { return "filling " + static_cast<DeviceBuffer&>(to).describe(); };
+    const auto low = static_cast<unsigned>(element);
+    const auto high = static_cast<unsigned>(element >> 32);
+    const Stream stream = queue->stream;
+    if (width == 1) {
+        driver.check(driver.set_8(address, static_cast<unsigned char>(low), n, stream), doing);
+    } else if (width == 2) {
+        driver.check(driver.set_16(address, static_cast<unsigned short>(low), n, stream), doing);
+    } else if (width == 4 || low == high) {
+        const std::size_t words = width == 4 ? n : 2 * n;
+        driver.check(driver.set_32(address, low, words, stream), doing);
+    } else {
+        // Two columns of 32 bits, in rows of one element.
+        driver.check(driver.set_rows_32(address, 8, low, 1, n, stream), doing);
+        driver.check(driver.set_rows_32(address + 4, 8, high, 1, n, stream), doing);
+    }
+    if (to.shared()) synchronize();
+    return true;
+}
+
+BufferRef CudaBackend::import_memory(const ExportedMemory& memory, std::int64_t nbytes) {
+    const std::string doing = "import_memory: " + memory.handle_type + " " +
+                              std::to_string(memory.handle) + " on " + device_name();
+    if (traits.export_type == handle_none) refuse_export(*this, doing);
+    if (memory.handle_type != type_name(traits.export_type)) {
+        throw Error(ErrorKind::value, doing + ": this system's handles are of type " +
+                                          type_name(traits.export_type) +
+                                          "; pass one, as its exporter gave it");
+    }
+    const Current current(context);
+    if (!memory.device_uuid.empty() && memory.device_uuid != uuid_of(*this)) {
+        throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
+                                          hexadecimal(memory.device_uuid) + ", this one's is " +
+                                          hexadecimal(uuid_of(*this)) +
+                                          "; pass device= with the other");
+    }
+    Mapping m;
+    m.size = static_cast<std::size_t>(memory.allocation_size);
+    driver.check(
+        driver.import_handle(&m.allocation, as_os_handle(memory.handle), traits.export_type),
+        [&] { return doing; });
+    m = map(*this, m, doing);
+    try {
+        return detail::make_ref<ImportedBuffer>(*this, nbytes, m);
+    } catch (...) {
+        unmap(*this, m, true);
+        throw;
+    }
+}
+
+}  // namespace tack::cuda

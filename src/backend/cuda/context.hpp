@@ -1,0 +1,67 @@
+/// The context that a CUDA device works in, and its stream.
+#pragma once
+
+#include "backend/cuda/driver.hpp"
+#include "backend/gpu/queue.hpp"
+
+namespace tack::cuda {
+
+/// A context that another library made and Tack adopted, which is never destroyed here, or the
+/// device's primary context, which is retained.
+struct OwnContext : detail::RefCounted {
+    /// Adopts the calling thread's current context where it is one of this device.
+    explicit OwnContext(Driver& driver, DeviceId device);
+    ~OwnContext() override;
+
+    Driver& driver;
+    const DeviceId device;
+    Context handle = nullptr;
+    bool adopted = false;
+};
+
+/// Makes a context current on this thread for as long as it lives. What was current comes back,
+/// on errors too (flatironinstitute/cufinufft#99).
+class Current {
+public:
+    /// Throws runtime where the context is gone.
+    Current(const Driver& driver, Context context);
+    explicit Current(const OwnContext& context) : Current(context.driver, context.handle) {}
+    Current(const Current&) = delete;
+    ~Current();
+
+private:
+    const Driver* pushed_ = nullptr;
+};
+
+/// Marks what is queued on a stream, for others to wait for.
+class Mark {
+public:
+    /// Throws runtime, beginning with `doing`.
+    Mark(const Driver& driver, Stream stream, const std::string& doing);
+    Mark(const Mark&) = delete;
+    /// The driver keeps an event that is waited for until that has happened.
+    ~Mark() { driver_.event_destroy(event_); }
+
+    Event event() const noexcept { return event_; }
+
+private:
+    const Driver& driver_;
+    Event event_ = nullptr;
+};
+
+/// A stream of Tack's own, with default flags so that it orders itself with the legacy stream, or
+/// one of the caller's.
+struct StreamQueue final : gpu::Queue {
+    StreamQueue(detail::Ref<OwnContext> context, Stream stream, bool owned);
+    ~StreamQueue() override;
+
+    void synchronize() override;
+
+    const detail::Ref<OwnContext> context;
+    const Stream stream;
+
+private:
+    const bool owned_;
+};
+
+}  // namespace tack::cuda

@@ -1,0 +1,105 @@
+#include <algorithm>
+
+#include "backend/cuda/backend.hpp"
+#include "backend/cuda/compiler.hpp"
+#include "tack/error.hpp"
+
+namespace tack::cuda {
+namespace {
+
+/// Threads of a block: enough to fill a multiprocessor with a few blocks whatever registers the
+/// kernel takes.
+constexpr int block_threads = 256;
+constexpr std::int64_t most_blocks = INT32_MAX;
+/// Blocks per multiprocessor where the passes are not known: its full load.
+constexpr std::int64_t blocks_each = 8;
+
+struct CudaModule final : gpu::Module {
+    CudaModule(CudaBackend& backend_, std::string name_)
+        : backend(&backend_), name(std::move(name_)) {}
+    ~CudaModule() override {
+        if (!module) return;
+        try {
+            const Current current(backend->context);
+            // The driver unloads code at once, that of queued launches too.
+            backend->driver.stream_synchronize(backend->queue->stream);
+            backend->driver.module_unload(module);
+        } catch (const Error&) {
+            // The context is gone, and its modules with it.
+        }
+    }
+
+    const detail::Ref<CudaBackend> backend;
+    const std::string name;  // of the kernel
+    ModuleId module = nullptr;
+    struct Function {
+        cuda::Function handle;
+        int threads;  // of a block
+        bool one;     // for one thread alone
+    };
+    std::vector<Function> functions;  // by entry
+};
+
+}  // namespace
+
+void CudaBackend::launch(Executable& executable, const LaunchArguments& arguments) {
+    const Current current(context);
+    QueuedBackend::launch(executable, arguments);
+}
+
+codegen::GpuSource CudaBackend::emit(const kernel::Specialization& spec,
+                                     codegen::IndexWidth width) const {
+    return codegen::emit_cuda(spec, width);
+}
+
+detail::Ref<gpu::Module> CudaBackend::build(const codegen::GpuSource& source,
+                                            const kernel::Specialization& spec) {
+    const Image image = cuda::compile(source.text, traits.architecture, spec.options.fast_math);
+    auto module = detail::make_ref<CudaModule>(*this, spec.program->kernel.name);
+    const auto doing = [&] { return "loading kernel " + module->name + " on " + device_name(); };
+    const Current current(context);
+    const Status loaded =
+        driver.module_load(&module->module, image.bytes.c_str(), 0, nullptr, nullptr);
+    if (loaded.code == unsupported_ptx_version || loaded.code == no_binary_for_gpu ||
+        loaded.code == invalid_image) {
+        throw Error(ErrorKind::runtime,
+                    doing() + ": " + loaded.symbol + " gave " + driver.describe(loaded.code) +
+                        ". The driver is for CUDA " + driver.version_text() +
+                        " and does not take what " + nvrtc_description() +
+                        " makes; install an NVRTC of the driver's version or older");
+    }
+    driver.check(loaded, doing);
+    for (const codegen::GpuEntry& e : source.entries) {
+        CudaModule::Function f{nullptr, block_threads, e.loop == nullptr};
+        driver.check(driver.module_function(&f.handle, module->module, e.name.c_str()), doing);
+        int most = block_threads;
+        driver.check(driver.function_attribute(&most, function_max_threads, f.handle), doing);
+        f.threads = std::min(block_threads, most);
+        module->functions.push_back(f);
+    }
+    return module;
+}
+
+void CudaBackend::enqueue(gpu::Module& module_, std::size_t entry_,
+                          std::optional<std::int64_t> passes, std::span<void* const> parameters) {
+    const auto& module = static_cast<const CudaModule&>(module_);
+    const CudaModule::Function& f = module.functions[entry_];
+    const int threads = f.one ? 1 : f.threads;
+    const std::int64_t blocks =
+        passes ? std::min((*passes + threads - 1) / threads, most_blocks)
+               : static_cast<std::int64_t>(traits.multiprocessors) * blocks_each;
+    driver.check(
+        driver.launch(f.handle, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads),
+                      1, 1, 0, queue->stream, const_cast<void**>(parameters.data()), nullptr),
+        [&] {
+            return "launching " + module.name + " on " + device_name() + " with " +
+                   std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads";
+        });
+}
+
+std::string CudaBackend::assembly(const kernel::Specialization& spec) {
+    return compile_to_ptx(emit(spec, codegen::IndexWidth::narrow).text, traits.architecture,
+                          spec.options.fast_math);
+}
+
+}  // namespace tack::cuda
