@@ -9,7 +9,7 @@ import pytest
 backends.simulate()
 
 # What ./dev test installs; the other partners come with ./dev test --all.
-CORE_PARTNERS = {"matplotlib", "ml_dtypes", "numpy", "pyvista", "torch", "tvm_ffi", "vtk"}
+CORE_PARTNERS = {"matplotlib", "ml_dtypes", "numpy", "nvidia", "pyvista", "torch", "tvm_ffi", "vtk"}
 
 skipped_partners = pytest.StashKey[Counter]()
 
