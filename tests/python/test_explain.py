@@ -78,7 +78,7 @@ REFUSED = [
     (Producer(device_type=8), "kDLMetal", False),
     (Producer(major=2, data=None), "DLPack 2.0", False),
     (np.zeros(2, ">f4"), "big-endian", False),
-    (OnDevice(), "no cuda backend", False),
+    (OnDevice(), "cuda", False),
     ([1, 2], "a list shares no memory", True),
 ]
 
