@@ -150,6 +150,10 @@ TACK_API Array from_dlpack(dlpack::ManagedTensorVersioned* tensor, const Device&
 /// the default where it can and else the tensor's own. Throws as from_dlpack() does.
 TACK_API Device importing_device(const dlpack::Device& tensor, const Device& wanted = {});
 
+/// The stream that Tack's work on a device goes to, Device::stream() of its plain device; 0 for the
+/// host and where that device is not in use: no driver is started.
+TACK_API std::uint64_t dlpack_work_stream(const dlpack::Device& device);
+
 /// A managed tensor over the array's memory, which stays alive until the consumer calls the
 /// deleter (from any thread). Waits for queued work and marks the memory shared: later launches
 /// that use it have run when they return. The legacy struct cannot say read-only.

@@ -5,7 +5,7 @@
 
 #include "bindings.hpp"
 #include "element.hpp"
-#include "tack/dlpack.hpp"
+#include "managed_tensor.hpp"
 
 namespace tack::python {
 
@@ -62,10 +62,33 @@ std::int64_t element_offset(const Array& array, PyObject* key) {
     return offset;
 }
 
+/// One element of a device's memory, to be copied from or to there.
+Array device_element(const Array& array, std::int64_t offset) {
+    auto* first = static_cast<char*>(array.ptr());
+    return array_from_ptr(first + offset * itemsize(array.dtype()), array.dtype(), {},
+                          array.device(), true);
+}
+
 nb::object get_element(const Array& array, std::int64_t offset) {
-    const void* first = host_address(array);
-    return visit(array.dtype(),
-                 [&]<class T>(T) { return from_element(static_cast<const T*>(first)[offset]); });
+    return visit(array.dtype(), [&]<class T>(T value) {
+        if (on_host(array))
+            value = static_cast<const T*>(host_address(array))[offset];
+        else
+            without_gil(array, [&] { device_element(array, offset).read(&value, sizeof value); });
+        return from_element(value);
+    });
+}
+
+void set_element(const Array& array, std::int64_t offset, nb::handle object) {
+    visit(array.dtype(), [&]<class T>(T value) {
+        if (on_host(array)) {
+            void* first = host_address(array);
+            static_cast<T*>(first)[offset] = to_element<T>(object);
+            return;
+        }
+        value = to_element<T>(object);
+        without_gil(array, [&] { device_element(array, offset).write(&value, sizeof value); });
+    });
 }
 
 PyObject* subscript(PyObject* self, PyObject* key) {
@@ -97,9 +120,7 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
         const Array& array = self_array(self);
         const std::int64_t offset = element_offset(array, key);
         require_writable(array, "a[i] = value");
-        void* first = host_address(array);
-        visit(array.dtype(),
-              [&]<class T>(T) { static_cast<T*>(first)[offset] = to_element<T>(value); });
+        set_element(array, offset, value);
         return 0;
     });
 }
@@ -262,12 +283,13 @@ nb::object array_protocol(nb::handle self, nb::handle dtype, nb::handle copy) {
     return must_copy ? view.attr("copy")() : view;
 }
 
-nb::dict array_interface(const Array& array) {
-    if (!on_host(array) || array.dtype() == DType::bfloat16) {
-        PyErr_Format(PyExc_AttributeError,
-                     "Array has no __array_interface__ for device memory or bfloat16");
-        throw nb::python_error();
-    }
+[[noreturn]] void fail_attribute(const char* why) {
+    PyErr_SetString(PyExc_AttributeError, why);
+    throw nb::python_error();
+}
+
+/// What NumPy's array interface and CUDA's have in common. Its typestr has no bfloat16.
+nb::dict interface_of(const Array& array, const void* address) {
     const DType dtype = array.dtype();
     const char kind = dtype == DType::bool_        ? 'b'
                       : is_signed_integer(dtype)   ? 'i'
@@ -279,8 +301,29 @@ nb::dict array_interface(const Array& array) {
     interface["typestr"] =
         std::string(itemsize(dtype) == 1 ? "|" : "<") + kind + std::to_string(itemsize(dtype));
     interface["data"] =
-        nb::make_tuple(reinterpret_cast<std::uintptr_t>(host_address(array)), !array.writable());
+        nb::make_tuple(reinterpret_cast<std::uintptr_t>(address), !array.writable());
     interface["strides"] = nb::none();
+    return interface;
+}
+
+nb::dict array_interface(const Array& array) {
+    if (!on_host(array) || array.dtype() == DType::bfloat16)
+        fail_attribute("Array has no __array_interface__ for device memory or bfloat16");
+    return interface_of(array, host_address(array));
+}
+
+nb::dict cuda_array_interface(const Array& array) {
+    const Device device = array.device();
+    const std::optional<std::int64_t> stream = stream_number(device);
+    if (!stream || array.dtype() == DType::bfloat16)
+        fail_attribute(
+            "Array has a __cuda_array_interface__ on cuda and hip only, and not for bfloat16");
+    // An export that is given back at once: the memory stays shared.
+    dlpack::ManagedTensorVersioned* exported = export_versioned(array);
+    nb::dict interface = interface_of(array, exported->dl_tensor.data);
+    exported->deleter(exported);
+    // All that was queued has run. The stream is for consumers that order Tack's later work, too.
+    interface["stream"] = *stream == 0 ? nb::object(nb::none()) : nb::object(nb::int_(*stream));
     return interface;
 }
 
@@ -292,6 +335,10 @@ std::string represent(const Array& array) {
     text += ")";
     if (on_host(array)) text += " " + summary(array);
     return text;
+}
+
+Array copy_array(const Array& array) {
+    return without_gil(array, [&] { return array.copy(); });
 }
 
 nb::tuple reduce(const Array& array) {
@@ -403,22 +450,16 @@ nb::tuple shape_tuple(const Shape& shape) {
     return nb::borrow<nb::tuple>(tuple);
 }
 
-bool on_host(const Array& array) {
-    switch (dlpack_device(array).device_type) {
-        case dlpack::cpu:
-        case dlpack::cuda_host:
-        case dlpack::rocm_host:
-            return true;
-        default:
-            return false;
-    }
-}
-
 void* host_address(const Array& array) {
     static std::uint64_t nothing;  // consumers of a view take null for a failure
     if (array.size() == 0) return &nothing;
     return visit(array.dtype(),
                  [&]<class T>(T) -> void* { return const_cast<T*>(array.data<const T>()); });
+}
+
+Array transfer(const Array& array, const Device& device) {
+    const auto copy = [&] { return array.to_device(device); };
+    return on_host(array) ? without_gil(array.nbytes(), device, copy) : without_gil(array, copy);
 }
 
 void fill_with(Array& array, nb::handle value, const char* operation) {
@@ -430,17 +471,15 @@ void fill_with(Array& array, nb::handle value, const char* operation) {
             throw Error(ErrorKind::type, std::string(operation) + ": value must be a number, not " +
                                              class_name(value));
         }
-        return without_gil(array.nbytes(), [&] { fill(array, number); });
+        return without_gil(array, [&] { fill(array, number); });
     }
     nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
     if (!integer.is_valid()) throw nb::python_error();
     int overflow = 0;
     const long long exact = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
-    if (overflow == 0)
-        return without_gil(array.nbytes(), [&] { fill(array, std::int64_t{exact}); });
+    if (overflow == 0) return without_gil(array, [&] { fill(array, std::int64_t{exact}); });
     const unsigned long long wide = PyLong_AsUnsignedLongLong(integer.ptr());
-    if (!PyErr_Occurred())
-        return without_gil(array.nbytes(), [&] { fill(array, std::uint64_t{wide}); });
+    if (!PyErr_Occurred()) return without_gil(array, [&] { fill(array, std::uint64_t{wide}); });
     PyErr_Clear();
     // Beyond every integer dtype: what a cast gives is decided by the sign and the magnitude.
     number = PyLong_AsDouble(integer.ptr());
@@ -448,7 +487,7 @@ void fill_with(Array& array, nb::handle value, const char* operation) {
         PyErr_Clear();
         number = overflow * std::numeric_limits<double>::infinity();
     }
-    without_gil(array.nbytes(), [&] { fill(array, number); });
+    without_gil(array, [&] { fill(array, number); });
 }
 
 void bind_array(nb::module_& m) {
@@ -457,8 +496,10 @@ void bind_array(nb::module_& m) {
         nb::type_slots(slots),
         "C-contiguous elements of one dtype on one device.\n\n"
         "Made by tack.array, empty, zeros, ones, full, arange, from_dlpack and array_from_ptr.\n"
-        "a[i, j] reads or writes one element of host memory, a[...] = value all of them; there is\n"
-        "no slicing. Arrays compare and hash by identity.");
+        "a[i, j] reads or writes one element, a[...] = value all of them; there is no slicing. Of "
+        "a\n"
+        "device's memory each such access is a copy that waits for queued work.\n"
+        "Arrays compare and hash by identity.");
     type.attr("__module__") = "tack";
     array_type = reinterpret_cast<PyTypeObject*>(type.ptr());
 
@@ -481,17 +522,15 @@ void bind_array(nb::module_& m) {
         .def_prop_ro("device", &Array::device, "The device that holds the elements.")
         .def_prop_ro("writable", &Array::writable,
                      "Whether the elements may be written through this array.")
-        .def(
-            "copy",
-            [](const Array& a) { return without_gil(a.nbytes(), [&] { return a.copy(); }); },
-            "New memory with the same elements on the same device, always writable.")
+        .def("copy", &copy_array,
+             "New memory with the same elements on the same device, always writable.")
         .def(
             "to_device",
             [](const Array& a, nb::handle name) {
                 if (name.is_none())
                     throw Error(ErrorKind::type, "to_device: name a device, such as \"cpu\"");
                 const Device target = to_device(name, "to_device");
-                return without_gil(a.nbytes(), [&] { return a.to_device(target); });
+                return transfer(a, target);
             },
             nb::arg("device").none(),
             "This array if it is there already, else a copy on the device.")
@@ -506,42 +545,36 @@ void bind_array(nb::module_& m) {
              "index: an int per axis, or one int that counts in C order.")
         .def(
             "export_memory", [](const Array& a) { return export_memory(a); },
+            nb::call_guard<nb::gil_scoped_release>(),
             "The device allocation as an operating system's handle, in plain values.\n\n"
+            "An array of empty(..., exportable=True) shares its memory, others a copy as it is "
+            "now.\n"
+            "The handle is the array's and closed with it: give os.dup(record.handle) to a "
+            "consumer\n"
+            "that takes it over.\n"
             "Raises RuntimeError on a backend that cannot, as on the CPU.")
         .def("__array__", &array_protocol, nb::arg("dtype") = nb::none(),
              nb::arg("copy") = nb::none(), "NumPy 2's conversion: a view unless a copy is needed.")
         .def_prop_ro("__array_interface__", &array_interface, "NumPy's description of host memory.")
+        .def_prop_ro("__cuda_array_interface__", &cuda_array_interface,
+                     "Numba's and CuPy's description of CUDA and HIP memory, version 3.\n\n"
+                     "All work queued on the array has run. stream is the device's, for consumers "
+                     "that\n"
+                     "order their work after what is queued there.")
         .def("__bool__",
              [](const Array& a) { return nb::cast<bool>(nb::bool_(only_element(a, "bool"))); })
         .def("__int__", [](const Array& a) { return as_number(a, PyNumber_Long, "int"); })
         .def("__float__", [](const Array& a) { return as_number(a, PyNumber_Float, "float"); })
         .def("__index__", [](const Array& a) { return as_number(a, PyNumber_Index, "index"); })
-        .def("__copy__", &Array::copy)
+        .def("__copy__", &copy_array)
         .def(
-            "__deepcopy__", [](const Array& a, nb::handle) { return a.copy(); }, nb::arg("memo"))
+            "__deepcopy__", [](const Array& a, nb::handle) { return copy_array(a); },
+            nb::arg("memo"))
         .def("__reduce__", &reduce)
         .def("__repr__", &represent);
 
     add_method(array_type, reshape_method);
     add_method(array_type, numpy_method);
-
-    auto record = nb::class_<ExportedMemory>(
-        m, "ExportedMemory", "A device allocation as an operating system's handle.");
-    record.attr("__module__") = "tack";
-    record.def_ro("backend", &ExportedMemory::backend, "\"cuda\" or \"metal\".")
-        .def_ro("size", &ExportedMemory::size, "Bytes of the array.")
-        .def_ro("allocation_size", &ExportedMemory::allocation_size,
-                "Bytes of the allocation, rounded up by the driver.")
-        .def_ro("handle", &ExportedMemory::handle, "The handle, which the array keeps owning.")
-        .def_ro("handle_type", &ExportedMemory::handle_type,
-                "\"posix_fd\", \"win32_kmt\" or \"mtl_buffer\".")
-        .def_prop_ro(
-            "device_uuid",
-            [](const ExportedMemory& e) -> nb::object {
-                if (e.device_uuid.empty()) return nb::none();
-                return nb::bytes(e.device_uuid.data(), e.device_uuid.size());
-            },
-            "16 bytes that name the device across APIs, or None.");
 
     if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
 }

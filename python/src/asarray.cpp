@@ -32,7 +32,8 @@ Array asarray(nb::handle object, nb::handle dtype, const Device& device, Copy co
     } catch (const Error& error) {
         const bool would_copy =
             error.kind() == ErrorKind::non_contiguous || error.kind() == ErrorKind::value;
-        if (copy == Copy::never || !would_copy) throw;
+        // NumPy, which would copy, does not read a device's memory.
+        if (copy == Copy::never || !would_copy || protocol == Protocol::cuda_array_interface) throw;
         array = copy_of(object.ptr(), protocol, device);
         is_new = true;
     }
@@ -45,10 +46,8 @@ Array asarray(nb::handle object, nb::handle dtype, const Device& device, Copy co
                                               "copy=None");
         return from_object(nb::cast(array), dtype, device ? device : array.device());
     }
-    if (device && array.device() != device)
-        return without_gil(array.nbytes(), [&] { return array.to_device(device); });
-    if (copy == Copy::always && !is_new)
-        return without_gil(array.nbytes(), [&] { return array.copy(); });
+    if (device && array.device() != device) return transfer(array, device);
+    if (copy == Copy::always && !is_new) return without_gil(array, [&] { return array.copy(); });
     return array;
 }
 
@@ -76,8 +75,8 @@ void bind_asarray(nb::module_& m) {
         },
         nb::arg("object").none(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
         nb::arg("copy") = nb::none(),
-        "An array over the object's memory, by DLPack, the array interface or the buffer\n"
-        "protocol, in this order; an array of Tack's is given back as it is.\n\n"
+        "An array over the object's memory, by DLPack, the CUDA array interface, NumPy's or the\n"
+        "buffer protocol, in this order; an array of Tack's is given back as it is.\n\n"
         "copy: None copies where there is nothing to view (lists, other strides, another dtype or\n"
         "device), False refuses instead, True always copies. A view is as writable as its memory:\n"
         "bytes give a read-only array.\n"

@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "tack/array.hpp"
 #include "tack/device.hpp"
+#include "tack/dlpack.hpp"
 #include "tack/dtype.hpp"
 #include "tack/error.hpp"
 
@@ -23,6 +25,7 @@ void bind_errors(nb::module_& m);
 void bind_dtype(nb::module_& m);
 void bind_device(nb::module_& m);
 void bind_array(nb::module_& m);
+void bind_memory(nb::module_& m);
 void bind_create(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_exchange_api(nb::module_& m);
@@ -42,6 +45,16 @@ Device to_device(nb::handle object, const char* operation);
 Shape to_shape(nb::handle object, const char* operation);
 /// An int, anything with __index__, or a ctypes pointer.
 void* to_address(nb::handle object, const char* operation);
+/// A native handle: an int of 64 bits, from 0, and no bool. `subject` says whose value it is and
+/// begins with the operation, `expected` what the value may be.
+std::uint64_t to_handle(nb::handle object, const std::string& subject,
+                        const char* expected = "must be an int");
+
+/// The device's stream as DLPack and the CUDA array interface number it; none where they have no
+/// numbers for it.
+std::optional<std::int64_t> stream_number(const Device& device);
+/// What the device does from now on comes after what a producer has queued on its stream.
+void wait_for_producer(const Device& device, std::uint64_t stream, const char* operation);
 
 /// The one Python object of a dtype: tack.float32.
 nb::handle dtype_object(DType dtype);
@@ -57,10 +70,17 @@ inline Array* array_of(PyObject* object) noexcept {
 /// A new tack.Array, without nanobind's search for one that is at the address of `array` already.
 PyObject* new_array(Array array);
 nb::tuple shape_tuple(const Shape& shape);
+/// Whether the host reaches memory of a DLPack device type at its address.
+inline bool is_host_memory(std::int32_t device_type) noexcept {
+    return device_type == dlpack::cpu || device_type == dlpack::cuda_host ||
+           device_type == dlpack::rocm_host;
+}
 /// Whether the host may read and write the memory in place.
-bool on_host(const Array& array);
+inline bool on_host(const Array& array) { return is_host_memory(dlpack_device(array).device_type); }
 /// The address of host memory, never null: also where the size is 0. Throws runtime for a device's.
 void* host_address(const Array& array);
+/// array.to_device(device), which copies where the array is not there already.
+Array transfer(const Array& array, const Device& device);
 /// All elements, as `value` converts by the rules of a kernel's cast.
 void fill_with(Array& array, nb::handle value, const char* operation);
 
@@ -68,8 +88,11 @@ void fill_with(Array& array, nb::handle value, const char* operation);
 Array import_dlpack(PyObject* source, const Device& device, bool writable);
 /// A writable copy on `device` or the default device of a producer's host memory, of any strides.
 Array import_copy(PyObject* source, const Device& device);
-/// A producer's capsule, or the capsule that `source` is.
-nb::object request_capsule(PyObject* source);
+/// Where a producer says that its memory is: none for a capsule and for one that does not say.
+std::optional<dlpack::Device> producer_device(PyObject* source);
+/// A producer's capsule, or the capsule that `source` is. stream: which the producer orders its
+/// queued work before, as stream_number() gives it, or -1 for no order; none for host memory.
+nb::object request_capsule(PyObject* source, std::optional<std::int64_t> stream = std::nullopt);
 /// Throws what is wrong with what request_capsule() gave.
 [[noreturn]] void fail_capsule(nb::handle capsule);
 /// An exporter that refuses writable access is read-only, though a legacy capsule cannot say so.
@@ -121,13 +144,31 @@ R guarded(R failure, Body&& body) noexcept {
     }
 }
 
-/// Lets go of the GIL around work on so many bytes that others would notice the wait.
 template <class Body>
-decltype(auto) without_gil(std::int64_t nbytes, Body&& body) {
-    constexpr std::int64_t noticeable = 1 << 20;
-    if (nbytes < noticeable) return body();
+decltype(auto) without_gil_if(bool wanted, Body&& body) {
+    if (!wanted) return body();
     nb::gil_scoped_release release;
     return body();
+}
+/// Whether others would notice that the GIL is kept during work on memory: on so many bytes, or on
+/// a device's, which comes after all that is queued there.
+inline bool is_noticeable(std::int64_t nbytes, bool of_host) noexcept {
+    return nbytes >= (1 << 20) || !of_host;
+}
+/// Lets go of the GIL around noticeable work on the array.
+template <class Body>
+decltype(auto) without_gil(const Array& array, Body&& body) {
+    return without_gil_if(is_noticeable(array.nbytes(), on_host(array)), body);
+}
+/// The same for an array that `body` makes on `target`.
+template <class Body>
+decltype(auto) without_gil(std::int64_t nbytes, const Device& target, Body&& body) {
+    return without_gil_if(is_noticeable(nbytes, target.name() == "cpu"), body);
+}
+/// Lets go of the GIL around what waits for the work that is queued on the array's device.
+template <class Body>
+decltype(auto) while_waiting(const Array& array, Body&& body) {
+    return without_gil_if(!on_host(array), body);
 }
 
 /// Calls `body` with a value of the C++ type of `dtype`.

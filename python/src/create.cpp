@@ -13,8 +13,8 @@ Array empty_array(nb::handle shape, nb::handle dtype, nb::handle device, bool ex
 Array zeros_array(nb::handle shape, nb::handle dtype, nb::handle device) {
     const Shape extents = to_shape(shape, "zeros");
     const DType element = to_dtype(dtype, "zeros");
-    const Device target = to_device(device, "zeros");
-    return without_gil(extents.checked_size(itemsize(element), "zeros") * itemsize(element),
+    const Device target = device.is_none() ? default_device() : to_device(device, "zeros");
+    return without_gil(extents.checked_size(itemsize(element), "zeros") * itemsize(element), target,
                        [&] { return zeros(extents, element, target); });
 }
 

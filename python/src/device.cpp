@@ -8,22 +8,8 @@ namespace tack::python {
 namespace {
 
 std::uint64_t handle_value(nb::handle object, const std::string& option) {
-    nb::object integer;
-    if (PyIndex_Check(object.ptr())) integer = nb::steal(PyNumber_Index(object.ptr()));
-    if (!integer.is_valid()) {
-        PyErr_Clear();
-        throw Error(ErrorKind::type, "device: option '" + option +
-                                         "' takes an int, a str or a dict of ints, not " +
-                                         class_name(object));
-    }
-    const unsigned long long value = PyLong_AsUnsignedLongLong(integer.ptr());
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        throw Error(ErrorKind::value, "device: option '" + option + "' is " +
-                                          nb::cast<std::string>(nb::repr(integer)) +
-                                          ", which is no 64-bit handle");
-    }
-    return value;
+    return to_handle(object, "device: option '" + option + "'",
+                     "takes an int, a str or a dict of ints");
 }
 
 OptionValue to_option(const std::string& option, nb::handle object) {
@@ -44,6 +30,11 @@ DeviceOptions to_options(const nb::kwargs& keywords) {
         options[name] = to_option(name, value);
     }
     return options;
+}
+
+std::vector<BackendStatus> status_of_backends() {
+    const nb::gil_scoped_release release;
+    return backend_status();
 }
 
 nb::object set_default(nb::handle name, int index, const nb::kwargs& options) {
@@ -71,6 +62,43 @@ Device to_device(nb::handle object, const char* operation) {
                                      class_name(object));
 }
 
+std::uint64_t to_handle(nb::handle object, const std::string& subject, const char* expected) {
+    nb::object integer;
+    if (PyIndex_Check(object.ptr()) && !PyBool_Check(object.ptr()))
+        integer = nb::steal(PyNumber_Index(object.ptr()));
+    if (!integer.is_valid()) {
+        PyErr_Clear();
+        throw Error(ErrorKind::type, subject + " " + expected + ", not " + class_name(object));
+    }
+    const unsigned long long value = PyLong_AsUnsignedLongLong(integer.ptr());
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        throw Error(ErrorKind::value, subject + " is " + nb::cast<std::string>(nb::repr(integer)) +
+                                          ", which is no 64-bit handle");
+    }
+    return value;
+}
+
+std::optional<std::int64_t> stream_number(const Device& device) {
+    const auto stream = static_cast<std::int64_t>(device.stream());
+    if (device.name() == "hip") return stream;
+    if (device.name() != "cuda") return std::nullopt;
+    // Either protocol forbids 0, which may mean the legacy stream or the thread's own; 1 is the
+    // legacy one.
+    return stream == 0 ? 1 : stream;
+}
+
+void wait_for_producer(const Device& device, std::uint64_t stream, const char* operation) {
+    if (stream == device.stream()) return;
+    try {
+        device.wait_for_stream(stream);
+    } catch (const Error& error) {
+        throw Error(error.kind(),
+                    std::string(operation) + ": the producer's stream " + std::to_string(stream) +
+                        " cannot be waited for, so that its memory is not taken. " + error.what());
+    }
+}
+
 void bind_device(nb::module_& m) {
     auto type =
         nb::class_<Device>(m, "Device", nb::is_final(),
@@ -93,6 +121,35 @@ void bind_device(nb::module_& m) {
                 "The backend that may wrap an address: \"cpu\", \"cuda\", ... or \"unknown\" where "
                 "the driver does not know it.\n\n"
                 "ptr: an int, anything with __index__, or a ctypes pointer. It is never read.")
+            .def_prop_ro(
+                "stream",
+                [](const Device& d) -> nb::object {
+                    if (const auto number = stream_number(d)) return nb::int_(*number);
+                    if (d.stream() != 0) return nb::int_(d.stream());
+                    return nb::none();
+                },
+                nb::sig("def stream(self) -> int | None"),
+                "The native handle of the queue that launches go to, as an int; None on the "
+                "host.\n\n"
+                "Other libraries queue work there, in order with Tack's, by wrapping it: on CUDA\n"
+                "torch.cuda.ExternalStream(device.stream) and "
+                "cupy.cuda.ExternalStream(device.stream).")
+            .def(
+                "wait_for_stream",
+                [](const Device& d, nb::handle stream) {
+                    d.wait_for_stream(to_handle(stream, "wait_for_stream: stream"));
+                },
+                nb::arg("stream").none(),
+                "Orders what Tack queues on this device from now on after what another library "
+                "has\n"
+                "queued so far on a stream of the same device, by an event and without waiting.\n\n"
+                "stream: the handle as an int, such as PyTorch's\n"
+                "torch.cuda.current_stream().cuda_stream or CuPy's stream.ptr; on CUDA 0 and 1 "
+                "are\n"
+                "the legacy stream, 2 the calling thread's own. Nothing happens on the host.\n"
+                "Raises TypeError for what is no int, ValueError for a negative one, RuntimeError "
+                "for\n"
+                "a handle that the driver refuses.")
             .def("synchronize", &Device::synchronize, nb::call_guard<nb::gil_scoped_release>(),
                  "Waits until all work queued on this device has run.")
             .def("__eq__",
@@ -109,7 +166,9 @@ void bind_device(nb::module_& m) {
     m.def(
         "device",
         [](const std::string& name, int index, const nb::kwargs& options) {
-            return device(name, index, to_options(options));
+            const DeviceOptions converted = to_options(options);
+            const nb::gil_scoped_release release;  // the first device starts the driver
+            return device(name, index, converted);
         },
         nb::arg("name"), nb::arg("index") = 0, nb::arg("options"),
         "The device of a backend.\n\n"
@@ -124,7 +183,8 @@ void bind_device(nb::module_& m) {
           "Makes a device the process-wide default, the CPU until set, and returns it.\n\n"
           "device: a Device, or a name with what tack.device() takes.");
     m.def("default_device", &default_device, "The process-wide default device.");
-    m.def("devices", &devices, "Every device that can be used now.");
+    m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>(),
+          "Every device that can be used now.");
     m.def(
         "synchronize", [] { synchronize(); }, nb::call_guard<nb::gil_scoped_release>(),
         "Waits until all work queued on every device in use has run.");
@@ -138,7 +198,7 @@ void bind_device(nb::module_& m) {
         "backend_status",
         [] {
             nb::list rows;
-            for (const BackendStatus& row : backend_status())
+            for (const BackendStatus& row : status_of_backends())
                 rows.append(nb::make_tuple(row.name, row.state, row.detail));
             return rows;
         },

@@ -8,6 +8,7 @@
 #include "interop/dlpack_types.hpp"
 #include "interop/host_view.hpp"
 #include "managed_tensor.hpp"
+#include "numpy_arrays.hpp"
 #include "torch_tensors.hpp"
 
 namespace tack::python {
@@ -31,10 +32,13 @@ struct Capsule<ManagedTensorVersioned> {
 };
 
 // Made once and kept until the process ends.
-PyObject* dlpack_method;        // "__dlpack__"
-PyObject* max_version_keyword;  // ("max_version",)
-PyObject* highest_version;      // (1, 0)
-PyObject* host_device;          // (kDLCPU, 0)
+PyObject* dlpack_method;         // "__dlpack__"
+PyObject* dlpack_device_method;  // "__dlpack_device__"
+PyObject* max_version_keyword;   // ("max_version",)
+PyObject* stream_keyword;        // ("stream",)
+PyObject* both_keywords;         // ("max_version", "stream")
+PyObject* highest_version;       // (1, 0)
+PyObject* host_device;           // (kDLCPU, 0)
 struct {
     PyObject *max_version, *copy, *dl_device, *stream, *device;
 } keywords;
@@ -84,8 +88,8 @@ bool wants_versioned(PyObject* max_version) {
 }
 
 PyObject* export_capsule(const Array& array, PyObject* max_version) {
-    if (wants_versioned(max_version)) return new_capsule(to_dlpack_versioned(array));
-    return new_capsule(to_dlpack(array));
+    if (wants_versioned(max_version)) return new_capsule(export_versioned(array));
+    return new_capsule(while_waiting(array, [&] { return to_dlpack(array); }));
 }
 
 // Array.__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)
@@ -151,28 +155,58 @@ bool buffer_is_read_only(PyObject* source) {
     return false;
 }
 
-nb::object request_capsule(PyObject* source) {
+std::optional<dlpack::Device> producer_device(PyObject* source) {
+    if (PyCapsule_CheckExact(source) || Py_TYPE(source) == numpy_array_type) return std::nullopt;
+    const nb::object pair =
+        nb::steal(PyObject_VectorcallMethod(dlpack_device_method, &source, 1, nullptr));
+    if (!pair.is_valid()) {
+        // What is wrong with the tensor its __dlpack__ will say.
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+        PyErr_Clear();
+        return std::nullopt;
+    }
+    dlpack::Device device;
+    if (!PyTuple_Check(pair.ptr()) || PyTuple_GET_SIZE(pair.ptr()) != 2 ||
+        !nb::try_cast(nb::object(pair[0]), device.device_type) ||
+        !nb::try_cast(nb::object(pair[1]), device.device_id))
+        return std::nullopt;
+    return device;
+}
+
+nb::object request_capsule(PyObject* source, std::optional<std::int64_t> stream) {
     if (PyCapsule_CheckExact(source)) return nb::borrow(source);
     const ArrayKind kind = array_kind(source);
     if (kind.is_torch) require_plain_torch_tensor(source);
-    PyObject* arguments[] = {source, highest_version};
-    PyObject* capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, max_version_keyword);
-    if (capsule) return nb::steal(capsule);
-    if (kind.is_torch && !PyErr_ExceptionMatches(PyExc_TypeError)) throw_export_error(source, true);
-    nb::python_error first;
-    if (first.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method)) {
-        if (kind.api) return nb::steal(new_capsule(export_exchange(source, kind)));
-        throw Error(ErrorKind::type, "from_dlpack: " + class_name(source) +
-                                         " has no __dlpack__ method and is no capsule. Use "
-                                         "tack.array() for a copy of what NumPy reads");
+    const nb::object number = stream ? nb::object(nb::int_(*stream)) : nb::object();
+    // A producer that predates DLPack 1.0 does not know max_version, and some know no stream: a
+    // TypeError says so. NumPy refuses any stream, so that producers of host memory get none.
+    struct Form {
+        PyObject* keywords;
+        PyObject* first;
+        PyObject* second;
+    };
+    const Form forms[] = {{both_keywords, highest_version, number.ptr()},
+                          {stream_keyword, number.ptr(), nullptr},
+                          {max_version_keyword, highest_version, nullptr},
+                          {nullptr, nullptr, nullptr}};
+    std::optional<nb::python_error> refusal;
+    for (const Form* form = stream ? forms : forms + 2;; ++form) {
+        PyObject* arguments[] = {source, form->first, form->second};
+        PyObject* capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, form->keywords);
+        if (capsule) return nb::steal(capsule);
+        if (kind.is_torch && !PyErr_ExceptionMatches(PyExc_TypeError))
+            throw_export_error(source, true);
+        nb::python_error error;
+        if (error.matches(PyExc_AttributeError) && !PyObject_HasAttr(source, dlpack_method)) {
+            if (kind.api) return nb::steal(new_capsule(export_exchange(source, kind)));
+            throw Error(ErrorKind::type, "from_dlpack: " + class_name(source) +
+                                             " has no __dlpack__ method and is no capsule. Use "
+                                             "tack.array() for a copy of what NumPy reads");
+        }
+        if (refusal) PyException_SetCause(error.value().ptr(), refusal->value().inc_ref().ptr());
+        if (!error.matches(PyExc_TypeError) || form == std::end(forms) - 1) throw error;
+        if (!refusal) refusal.emplace(error);
     }
-    if (!first.matches(PyExc_TypeError)) throw first;
-    // The producer predates DLPack 1.0, whose keyword it does not know.
-    capsule = PyObject_VectorcallMethod(dlpack_method, arguments, 1, nullptr);
-    if (capsule) return nb::steal(capsule);
-    nb::python_error second;
-    PyException_SetCause(second.value().ptr(), first.value().inc_ref().ptr());
-    throw second;
 }
 
 void fail_capsule(nb::handle capsule) {
@@ -189,6 +223,45 @@ void fail_capsule(nb::handle capsule) {
                           "' holds no DLPack tensor (expected dltensor or dltensor_versioned)");
 }
 
+namespace {
+
+bool holds_device_memory(PyObject* capsule) {
+    const dlpack::Tensor* tensor = nullptr;
+    if (PyCapsule_IsValid(capsule, Capsule<ManagedTensorVersioned>::name)) {
+        const auto* managed = static_cast<const ManagedTensorVersioned*>(
+            PyCapsule_GetPointer(capsule, Capsule<ManagedTensorVersioned>::name));
+        if (!is_foreign_major(*managed)) tensor = &managed->dl_tensor;
+    } else if (PyCapsule_IsValid(capsule, Capsule<ManagedTensor>::name)) {
+        tensor = &static_cast<const ManagedTensor*>(
+                      PyCapsule_GetPointer(capsule, Capsule<ManagedTensor>::name))
+                      ->dl_tensor;
+    }
+    return tensor && !is_host_memory(tensor->device.device_type);
+}
+
+/// A capsule whose producer has ordered its queued work before that of the importing device.
+/// Asking each object where its memory is would take JAX, for one, half as long as its capsule.
+nb::object request_ordered(PyObject* source, const Device& wanted) {
+    nb::object capsule;
+    if (PyCapsule_CheckExact(source) || array_kind(source).on_host) {
+        capsule = request_capsule(source);
+        if (PyCapsule_CheckExact(source) || !holds_device_memory(capsule.ptr())) return capsule;
+    }
+    const std::optional<dlpack::Device> where = producer_device(source);
+    const bool host = !where || is_host_memory(where->device_type);
+    learn_place(Py_TYPE(source), host);
+    if (host) return capsule.is_valid() ? capsule : request_capsule(source);
+    std::optional<std::int64_t> stream;
+    {
+        const nb::gil_scoped_release release;  // the first use of a device starts its driver
+        stream = stream_number(importing_device(*where, wanted));
+    }
+    capsule.reset();
+    return request_capsule(source, stream);
+}
+
+}  // namespace
+
 Array import_dlpack(PyObject* source, const Device& device, bool writable) {
     kernel::HostView view;
     if (borrow(source, view) || (learn_type(Py_TYPE(source)) && borrow(source, view))) {
@@ -197,7 +270,7 @@ Array import_dlpack(PyObject* source, const Device& device, bool writable) {
     }
     if (const ArrayKind kind = array_kind(source); kind.api)
         return import_exchange(source, kind, device, writable);
-    nb::object capsule = request_capsule(source);
+    nb::object capsule = request_ordered(source, device);
     if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensorVersioned>::name))
         return adopt<ManagedTensorVersioned>(capsule.ptr(), device, writable);
     if (PyCapsule_IsValid(capsule.ptr(), Capsule<ManagedTensor>::name))
@@ -227,11 +300,11 @@ Array copy_tensor(PyObject* capsule, const Device& device) {
     if (is_foreign_major(*tensor)) return adopt<Managed>(capsule, device, true);
     const dlpack::Tensor source = tensor->dl_tensor;
     const std::int32_t type = source.device.device_type;
-    if (type != dlpack::cpu && type != dlpack::cuda_host && type != dlpack::rocm_host)
-        throw Error(ErrorKind::runtime,
-                    "from_dlpack: copy=True takes host memory, not a tensor of " +
-                        device_type_name(type) +
-                        ". Import it where it is and copy: from_dlpack(x).to_device(...)");
+    if (!is_host_memory(type))
+        throw Error(
+            ErrorKind::runtime,
+            "from_dlpack: copy=True takes host memory, not a tensor of " + device_type_name(type) +
+                ". Import it where it is, contiguous, and copy: from_dlpack(x).to_device(...)");
 
     // A contiguous stand-in lets libtack judge the dtype and shape; its elements are never read.
     Managed stand_in = *tensor;
@@ -247,7 +320,7 @@ Array copy_tensor(PyObject* capsule, const Device& device) {
     Array copy = empty(layout.shape(), layout.dtype(), host);
     // Taken over, so that no other thread's consumer can release it during the copy.
     PyCapsule_SetName(capsule, Capsule<Managed>::used);
-    without_gil(copy.nbytes(), [&] {
+    without_gil(copy, [&] {
         if (copy.size() == 0) return;
         const auto* first = static_cast<const char*>(source.data) + source.byte_offset;
         auto* target = static_cast<char*>(host_address(copy));
@@ -339,9 +412,12 @@ PyObject* checked(PyObject* object) {
 void bind_dlpack(nb::module_& m) {
     const auto intern = [](const char* text) { return checked(PyUnicode_InternFromString(text)); };
     dlpack_method = intern("__dlpack__");
+    dlpack_device_method = intern("__dlpack_device__");
     keywords = {intern("max_version"), intern("copy"), intern("dl_device"), intern("stream"),
                 intern("device")};
     max_version_keyword = checked(PyTuple_Pack(1, keywords.max_version));
+    stream_keyword = checked(PyTuple_Pack(1, keywords.stream));
+    both_keywords = checked(PyTuple_Pack(2, keywords.max_version, keywords.stream));
     highest_version = nb::make_tuple(1, 0).release().ptr();
     host_device = nb::make_tuple(static_cast<int>(dlpack::cpu), 0).release().ptr();
 

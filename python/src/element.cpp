@@ -33,7 +33,7 @@ template <class T, class Body>
 auto with_elements(const Array& array, Body&& body) {
     if (on_host(array)) return body(static_cast<const T*>(host_address(array)));
     std::vector<char> bytes(static_cast<std::size_t>(array.nbytes()));
-    without_gil(array.nbytes(), [&] { array.read(bytes.data(), array.nbytes()); });
+    without_gil(array, [&] { array.read(bytes.data(), array.nbytes()); });
     return body(reinterpret_cast<const T*>(bytes.data()));
 }
 

@@ -49,10 +49,14 @@ const ArrayKind* known_array_kind(PyTypeObject* type) noexcept {
 
 ArrayKind array_kind(PyTypeObject* type) {
     if (const ArrayKind* known = known_array_kind(type)) return *known;
-    const ArrayKind kind{find_api(type), derives_from_torch(type)};
+    const ArrayKind kind{.api = find_api(type), .is_torch = derives_from_torch(type)};
     // The lookup may have given the type its tag.
     entry_of(type) = {type, version_tag(type), kind};
     return kind;
+}
+
+void learn_place(PyTypeObject* type, bool on_host) {
+    if (known_array_kind(type)) entry_of(type).kind.on_host = on_host;
 }
 
 void throw_export_error(PyObject* source, bool is_torch) {
@@ -74,11 +78,31 @@ dlpack::ManagedTensorVersioned* export_exchange(PyObject* object, const ArrayKin
     return tensor;
 }
 
+namespace {
+
+/// What the array's device does from now on comes after the work that the producer has queued.
+void order_after_producer(const Array& array, dlpack::Device where, PyObject* object,
+                          const ArrayKind& kind) {
+    const Device device = array.device();
+    if (!kind.api->current_work_stream || !stream_number(device)) return;
+    void* stream = nullptr;
+    if (kind.api->current_work_stream(where.device_type, where.device_id, &stream) != 0)
+        throw_export_error(object, kind.is_torch);
+    wait_for_producer(device, reinterpret_cast<std::uintptr_t>(stream), "from_dlpack");
+}
+
+}  // namespace
+
 Array import_exchange(PyObject* object, const ArrayKind& kind, const Device& device,
                       bool writable) {
     dlpack::ManagedTensorVersioned* tensor = export_exchange(object, kind);
+    // Of a later major version nothing but the version may be read, and it is refused.
+    const dlpack::Device where =
+        tensor->version.major <= 1 ? tensor->dl_tensor.device : dlpack::Device{dlpack::cpu, 0};
     try {
-        return adopt_tensor(tensor, device, writable);
+        Array array = adopt_tensor(tensor, device, writable);
+        if (!is_host_memory(where.device_type)) order_after_producer(array, where, object, kind);
+        return array;
     } catch (const Error& error) {
         // A conjugated view is complex: the dtype is refused, but not before resolve_conj().
         const std::string reason =

@@ -12,11 +12,16 @@ struct ArrayKind {
     /// mean something else by its memory, and the API's slots take the exact type only.
     const dlpack::ExchangeAPI* api = nullptr;
     bool is_torch = false;  // torch.Tensor or derived from it
+    /// Its objects have had their memory on the host, as far as they were asked: the next is
+    /// taken to have it there too until its tensor says otherwise.
+    bool on_host = false;
 };
 ArrayKind array_kind(PyTypeObject* type);
 inline ArrayKind array_kind(PyObject* object) { return array_kind(Py_TYPE(object)); }
 /// The same where that has been looked up and the type has not changed since, else null.
 const ArrayKind* known_array_kind(PyTypeObject* type) noexcept;
+/// Notes where an object of the type has its memory.
+void learn_place(PyTypeObject* type, bool on_host);
 
 /// Throws the error that is set; where it is PyTorch's for a tensor that has no memory to view
 /// (sparse, on the meta device, conjugated), one that says what to call, with PyTorch's as cause.

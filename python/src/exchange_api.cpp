@@ -14,7 +14,7 @@ const Array& exact_array(void* object) {
 
 int to_managed_tensor(void* object, dlpack::ManagedTensorVersioned** out) {
     return guarded<int>(-1, [&] {
-        *out = to_dlpack_versioned(exact_array(object));
+        *out = export_versioned(exact_array(object));
         return 0;
     });
 }
@@ -34,15 +34,17 @@ int from_managed_tensor(dlpack::ManagedTensorVersioned* tensor, void** out) {
 
 int to_tensor(void* object, dlpack::Tensor* out) {
     return guarded<int>(-1, [&] {
-        *out = to_dlpack_tensor(exact_array(object));
+        const Array& array = exact_array(object);
+        *out = while_waiting(array, [&] { return to_dlpack_tensor(array); });
         return 0;
     });
 }
 
-// An export waits for the work that was queued, so that there is no stream for others to wait on.
-int current_work_stream(std::int32_t, std::int32_t, void** out) {
-    *out = nullptr;
-    return 0;
+int current_work_stream(std::int32_t device_type, std::int32_t device_id, void** out) {
+    return guarded<int>(-1, [&] {
+        *out = reinterpret_cast<void*>(dlpack_work_stream({device_type, device_id}));
+        return 0;
+    });
 }
 
 dlpack::ExchangeAPI api = {

@@ -15,6 +15,7 @@ using dlpack::ManagedTensorVersioned;
 /// A look at a tensor: it is read, never adopted.
 struct Look {
     const char* protocol = nullptr;
+    std::string ordering;  // how an import would order Tack's work after the producer's
     dlpack::Tensor tensor{};
     bool read_only = false;
     std::uint32_t major = 1;
@@ -40,8 +41,18 @@ struct Look {
     }
 };
 
+/// Of the devices that have streams, those whose producers are asked about them.
+bool has_streams(std::int32_t device_type) {
+    return device_type == dlpack::cuda || device_type == dlpack::cuda_managed ||
+           device_type == dlpack::rocm;
+}
+
 void look_at_capsule(Look& look, PyObject* source) {
-    look.keeper = request_capsule(source);
+    const std::optional<dlpack::Device> device = producer_device(source);
+    const bool asks = device && has_streams(device->device_type);
+    if (asks) look.ordering = "the producer makes Tack's stream wait for its work (stream=)";
+    constexpr std::int64_t no_order = -1;
+    look.keeper = request_capsule(source, asks ? std::optional(no_order) : std::nullopt);
     PyObject* capsule = look.keeper.ptr();
     if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
         return look.at(*static_cast<ManagedTensorVersioned*>(
@@ -56,22 +67,35 @@ void look_at_dlpack(Look& look, PyObject* source) {
     if (!kind.api) return look_at_capsule(look, source);
     look.protocol = "DLPack C exchange API";
     look.own(export_exchange(source, kind));
+    if (look.major == 1 && has_streams(look.tensor.device.device_type))
+        look.ordering = "Tack's stream waits for the producer's current one (an event)";
+}
+
+void look_at_cuda_array(Look& look, PyObject* source) {
+    const CudaArray array = cuda_array(source);
+    look.own(array.tensor);
+    look.ordering = array.stream ? "Tack's stream waits for the producer's stream " +
+                                       std::to_string(*array.stream) + " (an event)"
+                                 : "none: the producer has no work to wait for";
 }
 
 void look_by(Protocol protocol, Look& look, PyObject* source) {
     switch (protocol) {
         case Protocol::tack:
             look.protocol = "none needed, a tack.Array";
-            return look.own(to_dlpack_versioned(*array_of(source)));
+            return look.own(export_versioned(*array_of(source)));
         case Protocol::dlpack:
             look.protocol = "DLPack";
             return look_at_dlpack(look, source);
         case Protocol::capsule:
             look.protocol = "DLPack capsule";
-            return look_at_capsule(look, source);
+            look_at_capsule(look, source);
+            if (look.major == 1 && has_streams(look.tensor.device.device_type))
+                look.ordering = "none: a bare capsule does not say what is queued";
+            return;
         case Protocol::cuda_array_interface:
             look.protocol = "CUDA array interface";
-            refuse_cuda_array_interface(source);
+            return look_at_cuda_array(look, source);
         case Protocol::array_interface:
             look.protocol = "array interface";
             return look.own(interface_tensor(source));
@@ -110,6 +134,7 @@ void describe_tensor(nb::dict& record, const Look& look) {
         record["shape"] = extents(tensor.shape, tensor.ndim);
     if (tensor.strides && tensor.ndim > 0) record["strides"] = extents(tensor.strides, tensor.ndim);
     record["writable"] = !look.read_only;
+    if (!look.ordering.empty()) record["ordering"] = look.ordering;
 }
 
 std::string without_prefix(const char* message) {
@@ -139,7 +164,8 @@ void explain_by(Protocol protocol, nb::dict& record, PyObject* source) {
     } catch (const Error& error) {
         reason = without_prefix(error.what());
         record["copyable"] =
-            error.kind() == ErrorKind::non_contiguous || protocol == Protocol::none;
+            protocol == Protocol::none || (error.kind() == ErrorKind::non_contiguous &&
+                                           is_host_memory(look.tensor.device.device_type));
     }
     record["protocol"] =
         look.protocol ? nb::object(nb::str(look.protocol)) : nb::object(nb::none());

@@ -56,6 +56,11 @@ inline void drop_reference(void* object) noexcept {
     with_gil([&] { Py_DECREF(static_cast<PyObject*>(object)); });
 }
 
+/// A managed tensor of the array, without the GIL where that waits for queued work.
+inline dlpack::ManagedTensorVersioned* export_versioned(const Array& array) {
+    return while_waiting(array, [&] { return to_dlpack_versioned(array); });
+}
+
 /// An array over a tensor that is the caller's: whatever happens, its deleter is called once.
 inline Array adopt_tensor(dlpack::ManagedTensorVersioned* tensor, const Device& device,
                           bool writable) {

@@ -17,6 +17,7 @@ NB_MODULE(core, m) {
     bind_dtype(m);
     bind_device(m);
     bind_array(m);
+    bind_memory(m);
     bind_create(m);
     bind_dlpack(m);
     bind_exchange_api(m);

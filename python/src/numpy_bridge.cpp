@@ -20,7 +20,7 @@ struct Bytes {
 
 void write_bytes(Array& array, nb::handle contiguous) {
     const Bytes bytes(contiguous);
-    without_gil(bytes.view.len, [&] { array.write(bytes.view.buf, bytes.view.len); });
+    without_gil(array, [&] { array.write(bytes.view.buf, bytes.view.len); });
 }
 
 // bfloat16 without ml_dtypes: from float64, so that each value is rounded once.
@@ -29,7 +29,12 @@ void write_as_bfloat16(Array& array, nb::handle values) {
     const auto* doubles = static_cast<const double*>(bytes.view.buf);
     std::vector<bfloat16> rounded(static_cast<std::size_t>(array.size()));
     for (std::size_t k = 0; k < rounded.size(); ++k) rounded[k] = bfloat16(doubles[k]);
-    array.write(rounded.data(), array.nbytes());
+    without_gil(array, [&] { array.write(rounded.data(), array.nbytes()); });
+}
+
+// The bytes of ml_dtypes' bfloat16 cannot be had through the buffer protocol.
+nb::object as_bytes(nb::object values, DType dtype) {
+    return dtype == DType::bfloat16 ? nb::object(values.attr("view")("uint16")) : values;
 }
 
 Shape shape_of(nb::handle numpy_array) { return to_shape(numpy_array.attr("shape"), "array"); }
@@ -74,8 +79,8 @@ nb::object to_numpy(nb::handle object) {
     nb::tuple shape = shape_tuple(array.shape());
     if (in_place) return numpy.attr("ndarray")(shape, dtype, nb::arg("buffer") = object);
     nb::object copy = numpy.attr("empty")(shape, dtype);
-    const Bytes bytes(copy, PyBUF_WRITABLE);
-    without_gil(array.nbytes(), [&] { array.read(bytes.view.buf, array.nbytes()); });
+    const Bytes bytes(as_bytes(copy, array.dtype()), PyBUF_WRITABLE);
+    without_gil(array, [&] { array.read(bytes.view.buf, array.nbytes()); });
     return copy;
 }
 
@@ -87,7 +92,7 @@ void assign_from_numpy(nb::handle object, nb::handle value) {
                                  : nb::object(numpy_module().attr("empty")(
                                        shape_tuple(array.shape()), numpy_dtype(array.dtype())));
     target[nb::ellipsis()] = source;
-    if (!in_place) write_bytes(array, target);
+    if (!in_place) write_bytes(array, as_bytes(target, array.dtype()));
 }
 
 Array from_object(nb::handle object, nb::handle dtype, const Device& device) {
@@ -96,9 +101,8 @@ Array from_object(nb::handle object, nb::handle dtype, const Device& device) {
     const DType wanted = dtype.is_none() ? DType::bool_ : to_dtype(dtype, operation);
     if (const Array* array = array_of(object.ptr());
         array && (dtype.is_none() || wanted == array->dtype()))
-        return without_gil(array->nbytes(), [&] {
-            return array->device() == target ? array->copy() : array->to_device(target);
-        });
+        return array->device() == target ? without_gil(*array, [&] { return array->copy(); })
+                                         : transfer(*array, target);
     nb::object source = array_of(object.ptr()) ? to_numpy(object) : nb::borrow(object);
     if (!dtype.is_none() && wanted == DType::bfloat16) {
         nb::object values = c_ordered(source, numpy_dtype(DType::float64));
@@ -108,10 +112,7 @@ Array from_object(nb::handle object, nb::handle dtype, const Device& device) {
     }
     nb::object values = c_ordered(source, dtype.is_none() ? nb::none() : numpy_dtype(wanted));
     Array result = empty(shape_of(values), to_dtype(values.attr("dtype"), operation), target);
-    // The bytes of ml_dtypes' bfloat16 cannot be had through the buffer protocol.
-    write_bytes(result, result.dtype() == DType::bfloat16
-                            ? nb::object(values.attr("view")("uint16"))
-                            : values);
+    write_bytes(result, as_bytes(values, result.dtype()));
     return result;
 }
 

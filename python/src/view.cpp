@@ -143,18 +143,25 @@ Protocol protocol_of(PyObject* object) {
     return protocol_after_dlpack(object);
 }
 
-dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object) {
-    const nb::object interface = nb::handle(object).attr("__array_interface__");
+namespace {
+
+bool has_address(nb::handle interface) {
     const nb::object data = interface.attr("get")("data");
-    if (!PyTuple_Check(data.ptr()) || PyTuple_GET_SIZE(data.ptr()) != 2) {
-        if (PyObject_CheckBuffer(object)) return buffer_tensor(object);
-        throw Error(ErrorKind::type, "asarray: the __array_interface__ of a " + class_name(object) +
-                                         " gives no address. Pass a NumPy array of it");
-    }
+    return PyTuple_Check(data.ptr()) && PyTuple_GET_SIZE(data.ptr()) == 2;
+}
+
+/// From NumPy's array interface or CUDA's, which describe memory in the same way.
+std::unique_ptr<Described> described_by(PyObject* object, const char* attribute,
+                                        const nb::object& interface) {
+    const std::string whose =
+        std::string("asarray: the ") + attribute + " of a " + class_name(object);
+    if (!has_address(interface))
+        throw Error(ErrorKind::type, whose + " gives no address. Pass an array made of it");
+    const nb::object data = interface.attr("get")("data");
     if (!interface.attr("get")("mask").is_none())
-        throw Error(ErrorKind::type,
-                    "asarray: the __array_interface__ of a " + class_name(object) +
-                        " has a mask, which arrays do not. Fill what is masked, or pass the data");
+        throw Error(
+            ErrorKind::type,
+            whose + " has a mask, which arrays do not. Fill what is masked, or pass the data");
     const auto text = nb::cast<std::string>(nb::str(nb::object(interface["typestr"])));
     if (text.size() < 3) refuse_elements(text, "are no numbers. Pass bool, integers or floats");
     const std::int64_t itemsize = std::strtoll(text.c_str() + 2, nullptr, 10);
@@ -162,10 +169,9 @@ dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object) {
     const nb::object given = interface.attr("get")("strides");
     const Shape strides = given.is_none() ? Shape() : to_shape(given, "asarray");
     if (!given.is_none() && strides.ndim() != shape.ndim())
-        throw Error(ErrorKind::value, "asarray: the __array_interface__ of a " +
-                                          class_name(object) + " has strides " +
-                                          strides.to_string() + " for the shape " +
-                                          shape.to_string() + ". Give one for each extent");
+        throw Error(ErrorKind::value, whose + " has strides " + strides.to_string() +
+                                          " for the shape " + shape.to_string() +
+                                          ". Give one for each extent");
 
     auto described = std::make_unique<Described>();
     // The dict too, since the address may be of something that only it holds.
@@ -175,7 +181,83 @@ dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object) {
                           type_of_typestr(object, text, itemsize),
                           nb::cast<bool>(nb::bool_(nb::object(data[1]))));
     described->set_layout(given.is_none() ? nullptr : strides.data(), itemsize);
-    return &described.release()->managed;
+    return described;
+}
+
+/// Where memory is that CUDA's array interface describes, which does not say: on `wanted` or the
+/// default device where either may have such memory, else on the first CUDA device.
+Device first_candidate(const Device& wanted) {
+    const Device device = wanted ? wanted : default_device();
+    return wanted || stream_number(device) ? device : importing_device({dlpack::cuda, 0});
+}
+
+/// The next device of the same backend, or an empty handle.
+Device candidate_after(const Device& last, const Device& first) {
+    for (int index = last == first ? 0 : last.index() + 1;; ++index) {
+        if (index == first.index()) continue;
+        try {
+            return device(first.name(), index);
+        } catch (const Error& error) {
+            if (error.kind() != ErrorKind::runtime) throw;
+            return {};
+        }
+    }
+}
+
+}  // namespace
+
+dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object) {
+    constexpr const char* attribute = "__array_interface__";
+    const nb::object interface = nb::handle(object).attr(attribute);
+    if (!has_address(interface) && PyObject_CheckBuffer(object)) return buffer_tensor(object);
+    return &described_by(object, attribute, interface).release()->managed;
+}
+
+CudaArray cuda_array(PyObject* object) {
+    constexpr const char* attribute = "__cuda_array_interface__";
+    const nb::object interface = nb::handle(object).attr(attribute);
+    CudaArray result;
+    const nb::object stream = interface.attr("get")("stream");
+    if (!stream.is_none()) {
+        const std::string whose =
+            "asarray: the stream in the __cuda_array_interface__ of a " + class_name(object);
+        result.stream = to_handle(stream, whose);
+        if (*result.stream == 0)
+            throw Error(ErrorKind::value,
+                        whose +
+                            " is 0, which the interface forbids: it could be the legacy "
+                            "stream, 1, or the calling thread's own, 2. Give one of these, or "
+                            "None where there is no work to wait for");
+    }
+    std::unique_ptr<Described> described = described_by(object, attribute, interface);
+    described->managed.dl_tensor.device = {dlpack::cuda, 0};
+    result.tensor = &described.release()->managed;
+    return result;
+}
+
+Array view_cuda_array(const CudaArray& source, const Device& wanted) {
+    dlpack::ManagedTensorVersioned* tensor = source.tensor;
+    constexpr auto release = delete_with_gil<dlpack::ManagedTensorVersioned>;
+    Array array;
+    try {
+        const Device first = first_candidate(wanted);
+        for (Device device = first; !array;) {
+            const auto type = device.name() == "hip" ? dlpack::rocm : dlpack::cuda;
+            tensor->dl_tensor.device = {type, device.index()};
+            try {
+                array = from_dlpack(tensor, device, true, release);
+            } catch (const Error& error) {
+                if (wanted || error.kind() != ErrorKind::value) throw;
+                device = candidate_after(device, first);
+                if (!device) throw;
+            }
+        }
+    } catch (...) {
+        release(tensor);
+        throw;
+    }
+    if (source.stream) wait_for_producer(array.device(), *source.stream, "asarray");
+    return array;
 }
 
 dlpack::ManagedTensorVersioned* buffer_tensor(PyObject* object) {
@@ -190,13 +272,6 @@ dlpack::ManagedTensorVersioned* buffer_tensor(PyObject* object) {
                           buffer.readonly != 0);
     described->set_layout(buffer.strides ? strides.data() : nullptr, buffer.itemsize);
     return &described.release()->managed;
-}
-
-void refuse_cuda_array_interface(PyObject* object) {
-    throw Error(ErrorKind::runtime,
-                "asarray: a " + class_name(object) +
-                    " shares CUDA memory (__cuda_array_interface__), and this build of Tack has "
-                    "no cuda backend. Copy it to the host first");
 }
 
 Array view_of(PyObject* object, const Device& device) {
@@ -216,16 +291,16 @@ Array view_of(PyObject* object, const Device& device) {
                 return array;
             return import_dlpack(object, device, true);
         case Protocol::cuda_array_interface:
-            refuse_cuda_array_interface(object);
+            return view_cuda_array(cuda_array(object), device);
         case Protocol::array_interface:
             return adopt_tensor(interface_tensor(object), device, true);
         case Protocol::buffer:
             return adopt_tensor(buffer_tensor(object), device, true);
         default:
-            throw Error(ErrorKind::type,
-                        "asarray: a " + class_name(object) +
-                            " shares no memory: it has neither __dlpack__ nor "
-                            "__array_interface__ nor a buffer. Use tack.array() for a copy");
+            throw Error(ErrorKind::type, "asarray: a " + class_name(object) +
+                                             " shares no memory: it has neither __dlpack__ nor "
+                                             "__cuda_array_interface__ nor __array_interface__ nor "
+                                             "a buffer. Use tack.array() for a copy");
     }
 }
 

@@ -30,7 +30,15 @@ Array view_of(PyObject* object, const Device& device = {});
 /// for big-endian ones, non_contiguous for strides that are no whole elements.
 dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object);
 dlpack::ManagedTensorVersioned* buffer_tensor(PyObject* object);
-/// Throws runtime: CUDA memory needs a backend that this build does not have.
-[[noreturn]] void refuse_cuda_array_interface(PyObject* object);
+
+/// Memory that CUDA's array interface describes; the tensor is the caller's, as above.
+struct CudaArray {
+    dlpack::ManagedTensorVersioned* tensor = nullptr;
+    std::optional<std::uint64_t> stream;  // whose work comes first, if any
+};
+/// Throws as interface_tensor() does, and value for a stream of 0.
+CudaArray cuda_array(PyObject* object);
+/// An array over it, on `device` or the device that knows the address; takes the tensor over.
+Array view_cuda_array(const CudaArray& source, const Device& device);
 
 }  // namespace tack::python

@@ -59,6 +59,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "func",
+    "import_memory",
     "int16",
     "int32",
     "int64",
@@ -133,6 +134,7 @@ class Explanation(NamedTuple):
     shape: tuple[int, ...] | None
     strides: tuple[int, ...] | None
     writable: builtins.bool | None
+    ordering: str | None
     shared: builtins.bool
     copyable: builtins.bool
     reason: str
@@ -151,11 +153,23 @@ class Device:
     @property
     def shares_external_context(self) -> builtins.bool: ...
     def memory_space(self, ptr: Any) -> str: ...
+    @property
+    def stream(self) -> int | None: ...
+    def wait_for_stream(self, stream: SupportsIndex) -> None: ...
     def synchronize(self) -> None: ...
     def __eq__(self, other: object, /) -> builtins.bool: ...
     def __hash__(self) -> int: ...
 
 class ExportedMemory:
+    def __init__(
+        self,
+        backend: str,
+        size: SupportsIndex,
+        allocation_size: SupportsIndex,
+        handle: SupportsIndex,
+        handle_type: str,
+        device_uuid: bytes | None = None,
+    ) -> None: ...
     @property
     def backend(self) -> str: ...
     @property
@@ -168,6 +182,9 @@ class ExportedMemory:
     def handle_type(self) -> str: ...
     @property
     def device_uuid(self) -> bytes | None: ...
+    def __eq__(self, other: object, /) -> builtins.bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 class Array:
     __dlpack_c_exchange_api__: ClassVar[Any]
@@ -233,6 +250,8 @@ class Array:
     ) -> npt.NDArray[Any]: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,
@@ -283,6 +302,15 @@ def array_from_ptr(
     shape: _ShapeLike,
     writable: builtins.bool = False,
     device: _DeviceLike | None = None,
+) -> Array: ...
+def import_memory(
+    memory: ExportedMemory | SupportsIndex,
+    dtype: _DTypeLike,
+    shape: _ShapeLike,
+    *,
+    allocation_size: SupportsIndex | None = None,
+    device: _DeviceLike | None = None,
+    writable: builtins.bool = True,
 ) -> Array: ...
 def asarray(
     object: Any,

@@ -82,10 +82,10 @@ def as_table(report):
     lines = ["   ".join(heading)]
     names = max(len(row["name"]) for row in report["backends"])
     states = max(len(row["state"]) for row in report["backends"])
-    lines += [
-        f"{row['name']:<{names}}  {row['state']:<{states}}  {row['detail']}".rstrip()
-        for row in report["backends"]
-    ]
+    for row in report["backends"]:
+        first, *more = row["detail"].splitlines() or [""]
+        lines.append(f"{row['name']:<{names}}  {row['state']:<{states}}  {first}".rstrip())
+        lines += [" " * (names + states + 4) + text for text in more]
     vtk = report["vtk"]
     lines.append(f"VTK {vtk['version']} {vtk['exchange']}" if vtk else "VTK is not installed")
     return "\n".join(lines)

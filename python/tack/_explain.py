@@ -5,14 +5,15 @@ from collections import namedtuple
 from tack._core import _explain
 
 # A dataclass would load as much at `import tack` as all the rest.
-_FIELDS = "type protocol device dtype shape strides writable shared copyable reason"
+_FIELDS = "type protocol device dtype shape strides writable ordering shared copyable reason"
 
 
 class Explanation(namedtuple("Explanation", _FIELDS)):
     """How tack.asarray takes an object in; str() of it is a text to read.
 
     What the object does not say is None. device is DLPack's name and number of it, shape and
-    strides are in elements (strides None: C order). shared: whether an array would be a view.
+    strides are in elements (strides None: C order). ordering: how Tack's work comes after what the
+    producer has queued on a device, None on the host. shared: whether an array would be a view.
     reason: why not, and what to do, in the words of the error. copyable: whether asarray(x) makes
     a copy instead.
     """
@@ -51,6 +52,7 @@ class Explanation(namedtuple("Explanation", _FIELDS)):
             "shape": self.shape,
             "layout": self.layout,
             "access": access,
+            "ordering": self.ordering,
             "memory": "shared" if self.shared else f"not shared: {self.reason}",
             "advice": self.advice,
         }
@@ -63,7 +65,7 @@ def explain(x, /):
 
     Nothing is taken: a capsule stays usable. print() shows the text.
     """
-    fields = dict.fromkeys(("device", "dtype", "shape", "strides", "writable"))
+    fields = dict.fromkeys(("device", "dtype", "shape", "strides", "writable", "ordering"))
     kind = type(x)
     module = "" if kind.__module__ == "builtins" else kind.__module__ + "."
     return Explanation(**{"type": module + kind.__qualname__, **fields, **_explain(x)})

@@ -67,9 +67,13 @@ void free(void*) noexcept;
 int printf(const char*, ...);
 }
 
-static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+namespace tack_sim {
+/* GCC's numbers of the memory orders, whose names are macros of the host's. */
+constexpr int relaxed = 0, sequential = 5;
+}  // namespace tack_sim
+static inline void __threadfence() { __atomic_thread_fence(tack_sim::sequential); }
+static inline void __threadfence_block() { __atomic_thread_fence(tack_sim::sequential); }
+static inline void __threadfence_system() { __atomic_thread_fence(tack_sim::sequential); }
 
 /* Math: name and namef, and the overload of name for float. */
 #define TACK_SIM_MATH1(name)                  \
@@ -81,26 +85,26 @@ static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_C
     extern "C" float name##f(float, float) noexcept; \
     static inline float name(float x, float y) { return name##f(x, y); }
 TACK_SIM_MATH1(acos)
-TACK_SIM_MATH1(acosh) TACK_SIM_MATH1(asin) TACK_SIM_MATH1(asinh) TACK_SIM_MATH1(atan)
-    TACK_SIM_MATH1(atanh) TACK_SIM_MATH1(cbrt) TACK_SIM_MATH1(ceil) TACK_SIM_MATH1(cos)
-        TACK_SIM_MATH1(cosh) TACK_SIM_MATH1(erf) TACK_SIM_MATH1(erfc) TACK_SIM_MATH1(exp)
-            TACK_SIM_MATH1(exp10) TACK_SIM_MATH1(exp2) TACK_SIM_MATH1(expm1) TACK_SIM_MATH1(fabs)
-                TACK_SIM_MATH1(floor) TACK_SIM_MATH1(lgamma) TACK_SIM_MATH1(log)
-                    TACK_SIM_MATH1(log10) TACK_SIM_MATH1(log1p) TACK_SIM_MATH1(log2)
-                        TACK_SIM_MATH1(logb) TACK_SIM_MATH1(nearbyint) TACK_SIM_MATH1(rint)
-                            TACK_SIM_MATH1(round) TACK_SIM_MATH1(sin) TACK_SIM_MATH1(sinh)
-                                TACK_SIM_MATH1(sqrt) TACK_SIM_MATH1(tan) TACK_SIM_MATH1(tanh)
-                                    TACK_SIM_MATH1(tgamma) TACK_SIM_MATH1(trunc)
-                                        TACK_SIM_MATH2(atan2) TACK_SIM_MATH2(copysign)
-                                            TACK_SIM_MATH2(fdim) TACK_SIM_MATH2(fmax)
-                                                TACK_SIM_MATH2(fmin) TACK_SIM_MATH2(fmod)
-                                                    TACK_SIM_MATH2(hypot) TACK_SIM_MATH2(nextafter)
-                                                        TACK_SIM_MATH2(pow)
-                                                            TACK_SIM_MATH2(remainder)
+TACK_SIM_MATH1(acosh)
+TACK_SIM_MATH1(asin) TACK_SIM_MATH1(asinh) TACK_SIM_MATH1(atan) TACK_SIM_MATH1(atanh)
+    TACK_SIM_MATH1(cbrt) TACK_SIM_MATH1(ceil) TACK_SIM_MATH1(cos) TACK_SIM_MATH1(cosh)
+        TACK_SIM_MATH1(erf) TACK_SIM_MATH1(erfc) TACK_SIM_MATH1(exp) TACK_SIM_MATH1(exp10)
+            TACK_SIM_MATH1(exp2) TACK_SIM_MATH1(expm1) TACK_SIM_MATH1(fabs) TACK_SIM_MATH1(floor)
+                TACK_SIM_MATH1(lgamma) TACK_SIM_MATH1(log) TACK_SIM_MATH1(log10)
+                    TACK_SIM_MATH1(log1p) TACK_SIM_MATH1(log2) TACK_SIM_MATH1(logb)
+                        TACK_SIM_MATH1(nearbyint) TACK_SIM_MATH1(rint) TACK_SIM_MATH1(round)
+                            TACK_SIM_MATH1(sin) TACK_SIM_MATH1(sinh) TACK_SIM_MATH1(sqrt)
+                                TACK_SIM_MATH1(tan) TACK_SIM_MATH1(tanh) TACK_SIM_MATH1(tgamma)
+                                    TACK_SIM_MATH1(trunc) TACK_SIM_MATH2(atan2)
+                                        TACK_SIM_MATH2(copysign) TACK_SIM_MATH2(fdim)
+                                            TACK_SIM_MATH2(fmax) TACK_SIM_MATH2(fmin)
+                                                TACK_SIM_MATH2(fmod) TACK_SIM_MATH2(hypot)
+                                                    TACK_SIM_MATH2(nextafter) TACK_SIM_MATH2(pow)
+                                                        TACK_SIM_MATH2(remainder)
 #undef TACK_SIM_MATH1
 #undef TACK_SIM_MATH2
 
-                                                                extern "C" {
+                                                            extern "C" {
     double fma(double, double, double) noexcept;
     float fmaf(float, float, float) noexcept;
     double frexp(double, int*) noexcept;
@@ -307,11 +311,11 @@ namespace tack_sim {
 template <class T, class Change>
 inline T atomic(T* address, Change change) {
     T old, value;
-    __atomic_load(address, &old, __ATOMIC_RELAXED);
+    __atomic_load(address, &old, tack_sim::relaxed);
     do {
         value = change(old);
-    } while (!__atomic_compare_exchange(address, &old, &value, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange(address, &old, &value, false, tack_sim::sequential,
+                                        tack_sim::relaxed));
     return old;
 }
 }  // namespace tack_sim

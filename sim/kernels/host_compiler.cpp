@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -80,6 +81,8 @@ std::string cache_folder() {
             ? chosen
             : std::string(temporary_folder && *temporary_folder ? temporary_folder : "/tmp") +
                   "/tack-sim-" + std::to_string(getuid());
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), ignored);
     mkdir(folder.c_str(), 0700);
     // What lies in there is run: it must be ours.
     struct stat status{};
@@ -120,7 +123,7 @@ int run(const std::vector<std::string>& command, const std::string& output) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -130,8 +133,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string translation_unit(const HostSource& source, const Scan& scan) {
-    std::string out = "#line 1 " + quoted(source.name) + "\n" + scan.text + "\n#line 1 " +
-                      quoted("kernels of " + source.name) + "\n#define TACK_SIM_USES_BARRIERS " +
+    std::string out = "#line 1 " + in_quotes(source.name) + "\n" + scan.text + "\n#line 1 " +
+                      in_quotes("kernels of " + source.name) + "\n#define TACK_SIM_USES_BARRIERS " +
                       (scan.uses_barriers ? "true" : "false") +
                       "\nstatic const tack_sim::KernelEntry tack_sim_table[] = {\n";
     for (const std::string& name : source.names) out += "TACK_SIM_KERNEL(" + name + "),\n";
@@ -179,6 +182,7 @@ std::vector<std::string> compiler_command(const HostSource& source) {
                                         "-O1",
                                         "-pipe",
                                         "-fPIC",
+                                        "-undef",
                                         "-shared",
                                         "-nostdlib",
                                         "-nostdinc",

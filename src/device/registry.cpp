@@ -97,16 +97,10 @@ std::pair<std::string_view, int> parse(std::string_view text, int index) {
     return {name, index};
 }
 
-Device find_plain(std::string_view name, int index) {
-    const std::lock_guard lock(registry().table);
-    const auto found = registry().plain.find({name, index});
-    return found == registry().plain.end() ? Device() : found->second;
-}
-
 Device plain_device(const BackendEntry& entry, int index) {
-    if (Device existing = find_plain(entry.name, index)) return existing;
+    if (Device existing = existing_plain_device(entry.name, index)) return existing;
     const std::lock_guard making(registry().creating);
-    if (Device existing = find_plain(entry.name, index)) return existing;
+    if (Device existing = existing_plain_device(entry.name, index)) return existing;
     Device made(entry.create(index, {}));
     made.backend().make_immortal();
     const std::lock_guard lock(registry().table);
@@ -132,6 +126,12 @@ std::span<const BackendEntry> backend_entries() {
 
 Device plain_device(std::string_view name, int index) {
     return plain_device(find_entry(name), index);
+}
+
+Device existing_plain_device(std::string_view name, int index) {
+    const std::lock_guard lock(registry().table);
+    const auto found = registry().plain.find({name, index});
+    return found == registry().plain.end() ? Device() : found->second;
 }
 
 Device device_or_default(const Device& device) { return device ? device : default_device(); }
@@ -180,7 +180,7 @@ Device set_default_device(const Device& device) {
         throw Error(ErrorKind::value,
                     "set_default_device: the device is empty; pass one that device() returned");
     }
-    const bool plain = find_plain(device.name(), device.index()) == device;
+    const bool plain = existing_plain_device(device.name(), device.index()) == device;
     Device previous = device;  // destroyed after the lock, if this was its last reference
     const std::lock_guard lock(registry().table);
     std::swap(registry().default_device, previous);

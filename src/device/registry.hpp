@@ -22,6 +22,9 @@ std::span<const BackendEntry> backend_entries();
 /// The plain device of a backend that must exist; for the library's own use.
 Device plain_device(std::string_view name, int index);
 
+/// The same where it has been made, else an empty handle: no driver is started.
+Device existing_plain_device(std::string_view name, int index);
+
 /// `device` itself, or the default device where it is empty.
 Device device_or_default(const Device& device);
 

@@ -60,6 +60,12 @@ dlpack::ManagedTensorVersioned* allocate(const dlpack::Tensor& prototype) {
 
 }  // namespace
 
+std::uint64_t dlpack_work_stream(const dlpack::Device& device) {
+    const Device used =
+        existing_plain_device(backend_of_dlpack_device(device.device_type), device.device_id);
+    return used ? used.stream() : 0;
+}
+
 int allocate_dlpack(dlpack::Tensor* prototype, dlpack::ManagedTensorVersioned** out,
                     void* error_context,
                     void (*set_error)(void*, const char*, const char*)) noexcept {

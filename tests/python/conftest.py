@@ -1,12 +1,15 @@
-"""Which tests run: `--scope` and the markers `partner` and `slow`."""
+"""Which tests run: `--scope`, the markers `partner` and `slow`, and on which backends."""
 
 import importlib.util
 from collections import Counter
 
+import backends
 import pytest
 
+backends.simulate()
+
 # What ./dev test installs; the other partners come with ./dev test --all.
-CORE_PARTNERS = {"matplotlib", "ml_dtypes", "numpy", "pyvista", "torch", "tvm_ffi", "vtk"}
+CORE_PARTNERS = {"matplotlib", "ml_dtypes", "numpy", "nvidia", "pyvista", "torch", "tvm_ffi", "vtk"}
 
 skipped_partners = pytest.StashKey[Counter]()
 
@@ -18,6 +21,21 @@ def pytest_addoption(parser):
         default="core",
         help="core: no slow tests, core partners only; rest: what core leaves out; all: both",
     )
+
+
+@pytest.fixture(params=backends.BACKENDS)
+def backend(request):
+    """The name of a backend; new arrays lie on its first device while the test runs."""
+    import tack
+
+    before = tack.default_device()
+    tack.set_default_device(request.param)
+    yield request.param
+    tack.set_default_device(before)
+
+
+def backend_of(item):
+    return item.callspec.params.get("backend") if hasattr(item, "callspec") else None
 
 
 def needed_partners(item):
@@ -41,8 +59,31 @@ def pytest_collection_modifyitems(config, items):
                 how = "./dev test" if name in CORE_PARTNERS else "./dev test --all"
                 item.add_marker(pytest.mark.skip(reason=f"needs {name}: {how} installs it"))
                 config.stash[skipped_partners][name] += 1
+        if backend := backend_of(item):
+            item.user_properties.append(("backend", backend))
+            reason = backends.reason_to_skip(backend, item.module.__name__, item.name)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=f"{backend}: {reason}"))
 
 
 def pytest_terminal_summary(terminalreporter, config):
     for name, count in sorted(config.stash[skipped_partners].items()):
         terminalreporter.line(f"Partner {name} is not installed: {count} of its tests skipped.")
+    for backend in backends.BACKENDS:
+        report_backend(terminalreporter, backend)
+
+
+def report_backend(terminalreporter, backend):
+    run, skipped = 0, Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if ("backend", backend) not in getattr(report, "user_properties", ()):
+                continue
+            if report.skipped:
+                skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+            elif report.when == "call":
+                run += 1
+    if run or skipped:
+        terminalreporter.line(f"Backend {backend}: {run} tests run, {skipped.total()} skipped.")
+        for reason, count in sorted(skipped.items()):
+            terminalreporter.line(f"    {count} {reason.removeprefix(f'{backend}: ')}")

@@ -1,6 +1,6 @@
 """The NVRTC of PyPI's nvidia-cuda-nvrtc, which compiles without a GPU.
 
-As a program: compiles a folder of sources, as the stand-in collects them, and prints the failures.
+As a program it compiles the sources that are its arguments and prints the failures as JSON.
 """
 
 import ctypes
@@ -25,8 +25,9 @@ def library_path():
     return None
 
 
-def load():
-    path = library_path()
+def load(path=None):
+    """The real NVRTC, or what has its interface at `path`."""
+    path = path or library_path()
     if path is None:
         raise RuntimeError("NVRTC: nvidia-cuda-nvrtc is not installed; ./dev test installs it")
     return ctypes.CDLL(str(path))
@@ -40,12 +41,10 @@ def _text(nvrtc, program, what):
     return text.raw
 
 
-def compile_source(nvrtc, source, options, names=()):
-    """(result, log, binary) of one compilation; `options` and `names` are strings."""
+def compile_source(nvrtc, source, options):
+    """(result, log, binary) of one compilation."""
     program = ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
-    for name in names:
-        nvrtc.nvrtcAddNameExpression(program, name.encode())
     arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     result = nvrtc.nvrtcCompileProgram(program, len(options), arguments)
     log = _text(nvrtc, program, "ProgramLog").rstrip(b"\0").decode()
@@ -54,8 +53,24 @@ def compile_source(nvrtc, source, options, names=()):
     return result, log, binary
 
 
-def is_architecture(option):
-    return option.startswith(("-arch=", "--gpu-architecture=", "-arch ", "--gpu-architecture "))
+def lowered_name(nvrtc, source, name):
+    program = ctypes.c_void_p()
+    lowered = ctypes.c_char_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    nvrtc.nvrtcAddNameExpression(program, name.encode())
+    nvrtc.nvrtcCompileProgram(program, 0, None)
+    nvrtc.nvrtcGetLoweredName(program, name.encode(), ctypes.byref(lowered))
+    text = (lowered.value or b"").decode()
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return text
+
+
+def without_architecture(options):
+    names = ("-arch", "--gpu-architecture")
+    kept = [option for option in options if option.partition("=")[0] not in names]
+    for name in set(names) & set(options):
+        kept.remove(options[options.index(name) + 1])
+    return kept
 
 
 def compile_files(paths):
@@ -63,8 +78,7 @@ def compile_files(paths):
     nvrtc = load()
     failures = []
     for path in map(Path, paths):
-        options = path.with_suffix(".options").read_text().splitlines()
-        options = [option for option in options if not is_architecture(option)]
+        options = without_architecture(path.with_suffix(".options").read_text().splitlines())
         for architecture in ARCHITECTURES:
             result, log, binary = compile_source(
                 nvrtc, path.read_text(), [*options, f"-arch={architecture}"]
@@ -75,7 +89,7 @@ def compile_files(paths):
 
 
 def compile_all(folder, processes=2, batch=32):
-    """(number of sources, failures) of a folder that the stand-in filled (TACK_SIM_SOURCES).
+    """Failures among the sources that the stand-in has put into a folder (TACK_SIM_SOURCES).
 
     Each batch runs in a process of its own, since NVRTC never gives its memory back.
     """
@@ -97,7 +111,7 @@ def compile_all(folder, processes=2, batch=32):
         return json.loads(result.stdout)
 
     with ThreadPoolExecutor(processes) as pool:
-        return len(paths), [failure for part in pool.map(run, batches) for failure in part]
+        return [failure for part in pool.map(run, batches) for failure in part]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
 #define __CUDACC_VER_MAJOR__ 13
-#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_MINOR__ 5
+#define __LP64__ 1
 #define __builtin_assume(condition) ((void)0)
 
 constexpr int warpSize = 32;

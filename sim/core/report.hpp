@@ -1,0 +1,28 @@
+// What a simulated driver has to say about its client: violations as they happen, leaks at exit.
+#ifndef TACK_SIM_CORE_REPORT_HPP
+#define TACK_SIM_CORE_REPORT_HPP
+
+#include <cstddef>
+#include <string>
+
+namespace tack_sim {
+
+// Adds a line to the report. Any thread, under any lock of the simulator.
+void violation(const std::string& text);
+
+// All violations so far, a line each.
+std::string violations();
+void forget_violations();
+
+// Lists what is alive, a line each; called once, when the process exits.
+void set_leak_lister(std::string (*lister)());
+
+// The process has forked: the child has nothing to report.
+void silence_report();
+
+// Whether the host may read the byte at `address` now, asked of the kernel and not tried.
+bool host_can_read(const void* address);
+
+}  // namespace tack_sim
+
+#endif
