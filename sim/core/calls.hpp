@@ -1,6 +1,5 @@
 // Entry points: their names and versions, how often each was called, and which call is to fail.
-#ifndef TACK_SIM_CORE_CALLS_HPP
-#define TACK_SIM_CORE_CALLS_HPP
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -49,5 +48,3 @@ bool environment_lists(const char* variable, const char* name);
 uint64_t environment_number(const char* variable, uint64_t otherwise);
 
 }  // namespace tack_sim
-
-#endif

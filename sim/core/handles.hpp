@@ -1,6 +1,5 @@
 // Handles that are never used twice, so that a stale, foreign or made up one is always known.
-#ifndef TACK_SIM_CORE_HANDLES_HPP
-#define TACK_SIM_CORE_HANDLES_HPP
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -37,5 +36,3 @@ private:
 };
 
 }  // namespace tack_sim
-
-#endif

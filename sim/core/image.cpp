@@ -26,9 +26,9 @@ std::shared_ptr<Image> Image::load(const void* data, ImageError& error) {
     if (file < 0) return nullptr;
     bool written = write(file, data, bytes) == static_cast<ssize_t>(bytes);
     std::shared_ptr<Image> image(new Image);
+    image->file_ = file;
     std::string path = "/proc/self/fd/" + std::to_string(file);
     if (written) image->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    close(file);
     if (!image->library_) return nullptr;
     auto variable = [&](const char* name) { return dlsym(image->library_, name); };
     if (void* table = variable(TACK_SIM_IMAGE_KERNELS)) {
@@ -52,6 +52,7 @@ size_t Image::size(const void* data) {
 
 Image::~Image() {
     if (library_) dlclose(library_);
+    close(file_);
 }
 
 const tack_sim_kernel* Image::kernel(const char* name) const {

@@ -1,6 +1,5 @@
 // Kernels compiled for the host: loading what module_abi.h describes.
-#ifndef TACK_SIM_CORE_IMAGE_HPP
-#define TACK_SIM_CORE_IMAGE_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +32,8 @@ public:
 
 private:
     Image() = default;
+    // Open as long as the library is: the loader takes a path it knows for the same library.
+    int file_ = -1;
     void* library_ = nullptr;
     const tack_sim_kernel* kernels_ = nullptr;
     const tack_sim_symbol* symbols_ = nullptr;
@@ -40,5 +41,3 @@ private:
 };
 
 }  // namespace tack_sim
-
-#endif

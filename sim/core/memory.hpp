@@ -1,7 +1,6 @@
 // The memory of simulated devices. To the host it is PROT_NONE; the thread that runs commands opens
 // a range when a command touches it, and closes all when it is done. Freed addresses never return.
-#ifndef TACK_SIM_CORE_MEMORY_HPP
-#define TACK_SIM_CORE_MEMORY_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -98,5 +97,3 @@ private:
 };
 
 }  // namespace tack_sim
-
-#endif

@@ -1,7 +1,6 @@
 // Work that waits until something asks for it. A command names the commands it comes after; asking
 // for one runs those first, on the thread of the executor, one at a time.
-#ifndef TACK_SIM_CORE_QUEUE_HPP
-#define TACK_SIM_CORE_QUEUE_HPP
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -87,5 +86,3 @@ private:
 };
 
 }  // namespace tack_sim
-
-#endif

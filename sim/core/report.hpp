@@ -1,6 +1,5 @@
 // What a simulated driver has to say about its client: violations as they happen, leaks at exit.
-#ifndef TACK_SIM_CORE_REPORT_HPP
-#define TACK_SIM_CORE_REPORT_HPP
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -24,5 +23,3 @@ void silence_report();
 bool host_can_read(const void* address);
 
 }  // namespace tack_sim
-
-#endif

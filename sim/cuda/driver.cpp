@@ -18,12 +18,20 @@ std::string describe(const Range& range) {
            std::to_string(range.size) + " bytes";
 }
 
+// In a ruined context nothing can be destroyed, so what is left there is not the client's fault.
 bool is_leak(const Object& object) {
     if (object.kind == context_kind) return !static_cast<const Context&>(object).primary;
-    if (object.kind == stream_kind) return !static_cast<const Stream&>(object).built_in;
-    if (object.kind == module_kind) return !static_cast<const Module&>(object).of_library;
+    if (object.kind == stream_kind) {
+        auto& stream = static_cast<const Stream&>(object);
+        return !stream.built_in && !status(*stream.context);
+    }
+    if (object.kind == event_kind) return !status(*static_cast<const Event&>(object).context);
+    if (object.kind == module_kind) {
+        auto& module = static_cast<const Module&>(object);
+        return !module.of_library && !status(*module.context);
+    }
     if (object.kind == pool_kind) return !static_cast<const Pool&>(object).built_in;
-    return object.kind != function_kind && object.kind != kernel_kind;
+    return object.kind == library_kind || object.kind == allocation_kind;
 }
 
 void after_fork_in_child() {
@@ -39,7 +47,8 @@ bool is_absent(const Entry& entry) {
     return entry.version > driver_version();
 }
 
-__attribute__((constructor(65535))) void prepare() {
+// After all entry points are registered, which have an earlier priority.
+__attribute__((constructor)) void prepare() {
     hide_entries(is_absent);
     set_failures(std::getenv("TACK_SIM_FAIL"), unknown_error);
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
@@ -87,13 +96,13 @@ std::string name_of(const Object& object) {
 std::string live_objects() {
     std::string text;
     for (Object* object : state().handles.alive()) {
-        if (!is_leak(*object)) continue;
-        if (object->kind == allocation_kind && !static_cast<Allocation*>(object)->references)
-            continue;
-        text += name_of(*object) + '\n';
+        if (is_leak(*object)) text += name_of(*object) + '\n';
     }
     for (const RangeRef& range : Memory::instance().all()) {
-        if (range->kind != RangeKind::global && !range->freed) text += describe(*range) + '\n';
+        bool ruined = range->owner && status(*static_cast<Context*>(range->owner));
+        if (range->kind != RangeKind::global && !range->freed && !ruined) {
+            text += describe(*range) + '\n';
+        }
     }
     for (const State::ExportedFile& file : state().exported) {
         struct stat now;

@@ -1,6 +1,5 @@
 // The objects of the simulated CUDA driver, and what every entry point does first.
-#ifndef TACK_SIM_CUDA_DRIVER_HPP
-#define TACK_SIM_CUDA_DRIVER_HPP
+#pragma once
 
 #include <map>
 #include <memory>
@@ -260,10 +259,8 @@ inline Result status(const Context& context) {
 
 // Declares, registers and begins the definition of an entry point. exported: its symbol; base: the
 // name it is looked up by; since: the CUDA version that brought it. Its Entry is exported##_entry.
-#define TACK_SIM_ENTRY(exported, base, since, ...)                               \
-    extern "C" __attribute__((visibility("default"))) int exported(__VA_ARGS__); \
-    static tack_sim::Entry exported##_entry(#exported, base, since,              \
-                                            reinterpret_cast<void*>(&exported)); \
+#define TACK_SIM_ENTRY(exported, base, since, ...)                                \
+    extern "C" __attribute__((visibility("default"))) int exported(__VA_ARGS__);  \
+    __attribute__((init_priority(1000))) static tack_sim::Entry exported##_entry( \
+        #exported, base, since, reinterpret_cast<void*>(&exported));              \
     extern "C" __attribute__((visibility("default"))) int exported(__VA_ARGS__)
-
-#endif

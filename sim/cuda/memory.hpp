@@ -1,6 +1,5 @@
 // Addresses as the CUDA driver sees them, shared by the files of memory entry points.
-#ifndef TACK_SIM_CUDA_MEMORY_HPP
-#define TACK_SIM_CUDA_MEMORY_HPP
+#pragma once
 
 #include "cuda/driver.hpp"
 
@@ -23,5 +22,3 @@ inline void* pointer(Address address) { return reinterpret_cast<void*>(address);
 inline Address address_of(const void* p) { return reinterpret_cast<Address>(p); }
 
 }  // namespace tack_sim::cuda
-
-#endif
