@@ -241,12 +241,12 @@ private:
                          std::size_t axis) const {
         const std::string name = "r" + id + "_" + std::to_string(axis);
         const std::string counter = "k" + std::to_string(axis);
-        const bool unit = is_literal(s.ranges[axis].step, 1);
+        const bool from_zero = is_literal(s.ranges[axis].start, 0);
         std::string value = "(i64)" + counter;
-        if (!unit)
-            value =
-                "(i64)((u64)" + name + "_start + (u64)" + counter + " * (u64)" + name + "_step)";
-        else if (!is_literal(s.ranges[axis].start, 0))
+        if (!is_literal(s.ranges[axis].step, 1))
+            value = "(i64)(" + (from_zero ? "" : "(u64)" + name + "_start + ") + "(u64)" + counter +
+                    " * (u64)" + name + "_step)";
+        else if (!from_zero)
             value = name + "_start + " + value;
         return declarator(body, static_cast<std::int32_t>(s.locals[axis])) + " = " + value + ";\n";
     }
@@ -303,7 +303,8 @@ private:
             rest = next;
         }
         for (std::size_t axis = 0; axis < axes; ++axis)
-            text += "        " + variable(body, s, id, axis);
+            if (body.uses.locals.contains(static_cast<std::int32_t>(s.locals[axis])))
+                text += "        " + variable(body, s, id, axis);
         entry("loop" + id, {&outer, &body}, text + own + inside + "    }\n", &s);
     }
 

@@ -75,7 +75,7 @@ $inline $t $name($t a, $t b) {
     if (b == 0) return a / b;
     $t r = $builtin_fmod$s(a, b), q = (a - r) / b;
     if (r != 0 && (b < 0) != (r < 0)) q -= 1;
-    if (q == 0) return $builtin_copysign$s(0, a / b);
+    if (q == 0) return $builtin_copysign$s(($t)0, a / b);
     $t f = $builtin_floor$s(q);
     return q - f > ($t)0.5 ? f + 1 : f;
 }
@@ -118,7 +118,7 @@ std::string Helpers::remainder(DType d) {
 $inline $t $name($t a, $t b) {
     $t r = $builtin_fmod$s(a, b);
     if (b == 0) return r;
-    if (r == 0) return $builtin_copysign$s(0, b);
+    if (r == 0) return $builtin_copysign$s(($t)0, b);
     return (b < 0) != (r < 0) ? r + b : r;
 }
 )",
@@ -544,7 +544,7 @@ std::string Helpers::declare(const std::string& function, bool binary, DType d) 
 }
 
 std::string Helpers::text() const {
-    return "typedef " + std::string(target_.boolean) + R"( b8;
+    return std::string(target_.head) + "typedef " + std::string(target_.boolean) + R"( b8;
 typedef signed char i8;
 typedef short i16;
 typedef int i32;

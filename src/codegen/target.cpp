@@ -3,6 +3,7 @@
 namespace tack::codegen {
 
 const Target host_target = {
+    .head = "",
     .inlined = "static inline",
     .rare = "static __attribute__((noinline, cold))",
     .routine = "__attribute__((unused)) static",
@@ -30,6 +31,8 @@ const Target host_target = {
 };
 
 const Target cuda_target = {
+    // Variables that a program assigns and does not use are its own affair.
+    .head = "#pragma nv_diag_suppress 177, 550\n",
     .inlined = "static __device__ inline",
     .rare = "static __device__ __noinline__",
     .routine = "static __device__",

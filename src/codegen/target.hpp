@@ -10,6 +10,8 @@
 namespace tack::codegen {
 
 struct Target {
+    std::string_view head;  // the source's first lines
+
     // before a function
     std::string_view inlined;  // a small one
     std::string_view rare;     // one that is seldom called
