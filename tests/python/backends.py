@@ -11,7 +11,7 @@ from pathlib import Path
 
 BUILD = Path(os.environ.get("TACK_BUILD") or Path(__file__).parents[2] / "build")
 
-BACKENDS = ["cpu"]
+BACKENDS = ["cpu", "cuda"]
 
 DLPACK_DEVICE = {"cpu": 1, "cuda": 2}
 
