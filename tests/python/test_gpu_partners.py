@@ -1,6 +1,6 @@
 """Exchange with PyTorch, CuPy and JAX on a real GPU, the producer's work still queued.
 
-`./dev check-gpu` runs them; without a GPU that a partner can use there is nothing to exchange.
+`./dev check-gpu` runs them. What needs no partner runs on a simulated driver too.
 """
 
 import os
@@ -38,16 +38,21 @@ def triad(a, b, c, s):
 
 @pytest.fixture
 def cuda():
-    """A device on the GPU that new arrays lie on while the test runs."""
-    if not os.environ.get("TACK_TEST_REAL_GPU"):
-        pytest.skip("needs a GPU: ./dev check-gpu runs it")
+    """The first GPU, real or simulated; new arrays lie on it while the test runs."""
     before = tack.default_device()
     yield tack.set_default_device("cuda")
     tack.set_default_device(before)
 
 
 @pytest.fixture
-def torch(cuda):
+def gpu(cuda):
+    if not os.environ.get("TACK_TEST_REAL_GPU"):
+        pytest.skip("needs a GPU that partners can use: ./dev check-gpu runs it")
+    return cuda
+
+
+@pytest.fixture
+def torch(gpu):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("needs a PyTorch that uses the GPU")
@@ -55,12 +60,12 @@ def torch(cuda):
 
 
 @pytest.fixture
-def cupy(cuda):
+def cupy(gpu):
     return pytest.importorskip("cupy")
 
 
 @pytest.fixture
-def jax(cuda):
+def jax(gpu):
     jax = pytest.importorskip("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("needs a JAX that uses the GPU")
@@ -273,13 +278,16 @@ tack.synchronize()
 """
 
 
-def test_another_process_maps_exported_memory(cuda):
+def test_another_process_maps_exported_memory(cuda, tmp_path):
     x = tack.empty(1000, exportable=True)
     x.fill(2)
     increment(x)
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-c", CONSUMER, str(theirs.fileno())]
-    with ours, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as consumer:
+    # A simulated driver's report, which else would decide on the exit status.
+    environment = {**os.environ, "TACK_SIM_REPORT": str(tmp_path / "report")}
+    started = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+    with ours, theirs, started as consumer:
         record = x.export_memory()
         socket.send_fds(ours, [str(record.allocation_size).encode()], [record.handle])
         assert consumer.wait(60) == 0
