@@ -49,12 +49,15 @@ gpu::Library open_driver() {
     std::string tried;
     gpu::Library library = gpu::open_library(candidates, tried);
     if (library) return library;
-    throw Error(ErrorKind::runtime,
-                chosen.empty() ? std::string(library_name) +
-                                     " is not installed; looked in the system's library path and "
-                                     "TACK_CUDA_DRIVER, which is not set (" +
-                                     tried + "). It comes with NVIDIA's driver"
-                               : "TACK_CUDA_DRIVER names a driver that cannot be opened: " + tried);
+    std::string reason = "TACK_CUDA_DRIVER names a driver that cannot be opened: " + tried;
+    if (chosen.empty() && tried.find("No such file") != tried.npos) {
+        reason = std::string(library_name) +
+                 " is not installed; looked in the system's library path and TACK_CUDA_DRIVER. It "
+                 "comes with NVIDIA's driver";
+    } else if (chosen.empty()) {
+        reason = std::string(library_name) + " cannot be opened: " + tried;
+    }
+    throw Error(ErrorKind::runtime, reason);
 }
 
 bool loses_context(int result) {
@@ -128,8 +131,13 @@ void Driver::fail(Status status, const std::string& doing) const {
 
 int Driver::attribute(DeviceId device, Attribute attribute) const {
     int value = 0;
+    const Status status = device_attribute(&value, attribute, device);
     // A driver that does not know an attribute has not got what it is about.
-    return device_attribute(&value, attribute, device) ? 0 : value;
+    if (status.code == invalid_value) return 0;
+    check(status, [&] {
+        return "attribute " + std::to_string(attribute) + " of cuda:" + std::to_string(device);
+    });
+    return value;
 }
 
 std::string driver_summary(const Driver& driver, DeviceId device) {
