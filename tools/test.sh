@@ -3,10 +3,12 @@
 announce_partners() {
     echo "Test partners, installed once into .venv: PyTorch 750 MB (the CPU build; several GB where" \
         "pip offers only the one with CUDA), VTK and PyVista 590 MB, NumPy, Matplotlib, ml_dtypes," \
-        "tvm-ffi and the test tools 400 MB. And from Debian a software OpenGL for VTK, 214 MB."
+        "tvm-ffi and the test tools 400 MB, NVIDIA's run-time compiler 140 MB. And from Debian a" \
+        "software OpenGL for VTK, 214 MB."
     if [[ $1 == all ]]; then
         echo "With --all also: JAX with SciPy 520 MB, Warp 390 MB, Numba 210 MB, dpnp with Intel's" \
-            "runtimes 900 MB, pyarrow 170 MB, MLX, Open MPI, Dr.Jit and array-api-strict 100 MB."
+            "runtimes 900 MB, pyarrow 170 MB, MLX, Open MPI, Dr.Jit and array-api-strict 100 MB," \
+            "cuda-core 50 MB."
     fi
 }
 

@@ -151,6 +151,11 @@ void explain_by(Protocol protocol, nb::dict& record, PyObject* source) {
         try {
             look_by(protocol, look, source);
             if (look.major == 1) describe_tensor(record, look);
+            if (protocol == Protocol::cuda_array_interface) {
+                place_cuda_array(look.owned, {});
+                look.at(*look.owned);
+                describe_tensor(record, look);
+            }
             judge(look);
             record["shared"] = true;
         } catch (nb::python_error& refusal) {

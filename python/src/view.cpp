@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/backend.hpp"
 #include "exchange.hpp"
 #include "managed_tensor.hpp"
 
@@ -184,13 +185,6 @@ std::unique_ptr<Described> described_by(PyObject* object, const char* attribute,
     return described;
 }
 
-/// Where memory is that CUDA's array interface describes, which does not say: on `wanted` or the
-/// default device where either may have such memory, else on the first CUDA device.
-Device first_candidate(const Device& wanted) {
-    const Device device = wanted ? wanted : default_device();
-    return wanted || stream_number(device) ? device : importing_device({dlpack::cuda, 0});
-}
-
 /// The next device of the same backend, or an empty handle.
 Device candidate_after(const Device& last, const Device& first) {
     for (int index = last == first ? 0 : last.index() + 1;; ++index) {
@@ -202,6 +196,29 @@ Device candidate_after(const Device& last, const Device& first) {
             return {};
         }
     }
+}
+
+bool knows(const Device& device, const void* address) {
+    try {
+        device.backend().check_wrappable(address, 1, false, "asarray");
+        return true;
+    } catch (const Error& error) {
+        if (error.kind() != ErrorKind::value) throw;
+        return false;
+    }
+}
+
+/// Where the memory is, which CUDA's array interface does not say: on `wanted`, else on the default
+/// device or the first CUDA device, or on another one of theirs that knows the address.
+Device device_of(const void* address, const Device& wanted) {
+    if (wanted) return wanted;
+    Device first = default_device();
+    if (!stream_number(first)) first = importing_device({dlpack::cuda, 0});
+    // Of an address that the driver does not know no device is asked for, since that starts it.
+    if (!address || first.memory_space(address).backend != first.name()) return first;
+    for (Device device = first; device; device = candidate_after(device, first))
+        if (knows(device, address)) return device;
+    return first;
 }
 
 }  // namespace
@@ -235,29 +252,12 @@ CudaArray cuda_array(PyObject* object) {
     return result;
 }
 
-Array view_cuda_array(const CudaArray& source, const Device& wanted) {
-    dlpack::ManagedTensorVersioned* tensor = source.tensor;
-    constexpr auto release = delete_with_gil<dlpack::ManagedTensorVersioned>;
-    Array array;
-    try {
-        const Device first = first_candidate(wanted);
-        for (Device device = first; !array;) {
-            const auto type = device.name() == "hip" ? dlpack::rocm : dlpack::cuda;
-            tensor->dl_tensor.device = {type, device.index()};
-            try {
-                array = from_dlpack(tensor, device, true, release);
-            } catch (const Error& error) {
-                if (wanted || error.kind() != ErrorKind::value) throw;
-                device = candidate_after(device, first);
-                if (!device) throw;
-            }
-        }
-    } catch (...) {
-        release(tensor);
-        throw;
-    }
-    if (source.stream) wait_for_producer(array.device(), *source.stream, "asarray");
-    return array;
+Device place_cuda_array(dlpack::ManagedTensorVersioned* tensor, const Device& wanted) {
+    const Device device = device_of(tensor->dl_tensor.data, wanted);
+    const auto type = device.name() == "hip" ? dlpack::rocm : dlpack::cuda;
+    // Another backend refuses what is CUDA's, on whichever of its devices.
+    tensor->dl_tensor.device = {type, stream_number(device) ? device.index() : 0};
+    return device;
 }
 
 dlpack::ManagedTensorVersioned* buffer_tensor(PyObject* object) {
@@ -273,6 +273,24 @@ dlpack::ManagedTensorVersioned* buffer_tensor(PyObject* object) {
     described->set_layout(buffer.strides ? strides.data() : nullptr, buffer.itemsize);
     return &described.release()->managed;
 }
+
+namespace {
+
+Array view_cuda_array(PyObject* object, const Device& wanted) {
+    const CudaArray source = cuda_array(object);
+    Device device;
+    try {
+        device = place_cuda_array(source.tensor, wanted);
+    } catch (...) {
+        source.tensor->deleter(source.tensor);
+        throw;
+    }
+    Array array = adopt_tensor(source.tensor, device, true);
+    if (source.stream) wait_for_producer(device, *source.stream, "asarray");
+    return array;
+}
+
+}  // namespace
 
 Array view_of(PyObject* object, const Device& device) {
     Protocol protocol = protocol_of(object);
@@ -291,7 +309,7 @@ Array view_of(PyObject* object, const Device& device) {
                 return array;
             return import_dlpack(object, device, true);
         case Protocol::cuda_array_interface:
-            return view_cuda_array(cuda_array(object), device);
+            return view_cuda_array(object, device);
         case Protocol::array_interface:
             return adopt_tensor(interface_tensor(object), device, true);
         case Protocol::buffer:

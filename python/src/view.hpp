@@ -31,14 +31,15 @@ Array view_of(PyObject* object, const Device& device = {});
 dlpack::ManagedTensorVersioned* interface_tensor(PyObject* object);
 dlpack::ManagedTensorVersioned* buffer_tensor(PyObject* object);
 
-/// Memory that CUDA's array interface describes; the tensor is the caller's, as above.
+/// Memory that CUDA's array interface describes; the tensor is the caller's, as above. It does not
+/// say which device the memory is of.
 struct CudaArray {
     dlpack::ManagedTensorVersioned* tensor = nullptr;
     std::optional<std::uint64_t> stream;  // whose work comes first, if any
 };
 /// Throws as interface_tensor() does, and value for a stream of 0.
 CudaArray cuda_array(PyObject* object);
-/// An array over it, on `device` or the device that knows the address; takes the tensor over.
-Array view_cuda_array(const CudaArray& source, const Device& device);
+/// Says so in the tensor, and returns the device: `wanted`, or else the one that knows the address.
+Device place_cuda_array(dlpack::ManagedTensorVersioned* tensor, const Device& wanted);
 
 }  // namespace tack::python

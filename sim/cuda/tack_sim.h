@@ -32,8 +32,8 @@ extern "C" {
    "": none. Returns 0, or 1 when the text is malformed and nothing was changed. */
 int tack_sim_fail(const char* spec);
 
-/* Calls of an entry point, by its exported name ("cuMemAlloc_v2") or by its base name ("cuMemAlloc",
-   all versions together), however it was found. */
+/* Calls of an entry point, by its exported name ("cuMemAlloc_v2") or by its base name
+   ("cuMemAlloc", all versions together), however it was found. */
 uint64_t tack_sim_call_count(const char* name);
 void tack_sim_reset_counts(void);
 

@@ -527,6 +527,33 @@ TEST(SimNvrtc, names_are_asked_for_in_order) {
     EXPECT_EQ(call("nvrtcDestroyProgram", &program), 0);
 }
 
+TEST(SimNvrtc, the_chosen_call_of_an_entry_point_fails) {
+    reinterpret_cast<void (*)()>(dlsym(library(), "tack_sim_reset_counts"))();
+    ASSERT_EQ(call("tack_sim_fail", "nvrtcCompileProgram:2:1,nvrtcVersion:1"), 0);
+    EXPECT_EQ(compile(kernel("")).result, 0);
+    EXPECT_EQ(compile(kernel("")).result, 1);
+    EXPECT_EQ(compile(kernel("")).result, 0);
+    int major = 0, minor = 0;
+    EXPECT_EQ(call("nvrtcVersion", &major, &minor), 11);
+    EXPECT_EQ(call("tack_sim_call_count", "nvrtcCompileProgram"), 3);
+    EXPECT_EQ(call("tack_sim_fail", ""), 0);
+    EXPECT_EQ(call("tack_sim_fail", "nvrtcVersion"), 1);
+}
+
+TEST(SimNvrtc, a_program_that_was_not_destroyed_is_alive) {
+    void* program = nullptr;
+    const char* const* none = nullptr;
+    const auto live =
+        reinterpret_cast<size_t (*)(char*, size_t)>(dlsym(library(), "tack_sim_live_objects"));
+    EXPECT_EQ(live(nullptr, 0), 1u);
+    ASSERT_EQ(call("nvrtcCreateProgram", &program, "", "a.cu", 0, none, none), 0);
+    char text[64];
+    EXPECT_EQ(live(text, sizeof text), 14u);
+    EXPECT_STREQ(text, "program a.cu\n");
+    EXPECT_EQ(call("nvrtcDestroyProgram", &program), 0);
+    EXPECT_EQ(live(text, sizeof text), 1u);
+}
+
 TEST(SimNvrtc, a_source_is_compiled_once) {
     const Folder cache;
     setenv("TACK_SIM_CACHE", cache.path.c_str(), 1);

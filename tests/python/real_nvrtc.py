@@ -106,8 +106,10 @@ def compile_all(folder, processes=2, batch=32):
             env=environment,
         )
         if result.returncode != 0:
-            return [f"{files[0]} to {files[-1]}: the compiler ended with {result.returncode}: "
-                    f"{result.stderr[-2000:]}"]
+            return [
+                f"{files[0]} to {files[-1]}: the compiler ended with {result.returncode}: "
+                f"{result.stderr[-2000:]}"
+            ]
         return json.loads(result.stdout)
 
     with ThreadPoolExecutor(processes) as pool:

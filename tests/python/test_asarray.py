@@ -54,11 +54,12 @@ def test_a_capsule_is_taken_once():
 
 
 @pytest.mark.parametrize("copy", [None, False, True])
-def test_cuda_memory_is_refused_by_the_missing_backend(copy):
+def test_cuda_memory_that_is_not_there_is_refused(copy):
     class OnDevice:
         __cuda_array_interface__ = {"data": (16, False), "shape": (4,), "typestr": "<f4"}
 
-    with pytest.raises(RuntimeError, match="asarray: a OnDevice shares CUDA memory.*no cuda"):
+    # With a CUDA driver the address is wrong, without one the device is missing.
+    with pytest.raises((RuntimeError, ValueError), match="asarray: .*cuda"):
         tack.asarray(OnDevice(), copy=copy)
 
 
@@ -291,8 +292,8 @@ def test_a_device_is_a_device():
     source = np.arange(3)
     assert tack.asarray(source, device="cpu").ptr == source.ctypes.data
     assert tack.asarray(source, device=tack.device("cpu"), copy=False).ptr == source.ctypes.data
-    with pytest.raises(RuntimeError, match="asarray: |cuda"):
-        tack.asarray(source, device="cuda")
+    with pytest.raises(RuntimeError, match="cpu:7|7 of"):
+        tack.asarray(source, device="cpu:7")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,21 @@ facts: tuple[str, str | None, bool] = (str(record), record.layout, record.shared
 as_numpy: npt.NDArray[Any] = np.asarray(a)
 
 
+# a device that others use too, which need not be here
+def on_the_gpu(x: Any) -> tack.Array:
+    gpu: tack.Device = tack.device("cuda")
+    stream: int | None = gpu.stream
+    gpu.wait_for_stream(7)
+    given: tack.Array = tack.empty(4, device=gpu, exportable=True)
+    interface: dict[str, Any] = given.__cuda_array_interface__
+    record: tack.ExportedMemory = given.export_memory()
+    uuid: bytes | None = record.device_uuid
+    tack.ExportedMemory("cuda", 16, record.allocation_size, 7, "posix_fd", uuid)
+    tack.import_memory(7, tack.float32, 4, allocation_size=64, device=gpu, writable=False)
+    print(stream, interface, tack.explain(x).ordering)
+    return tack.import_memory(record, tack.float32, (2, 2))
+
+
 # VTK, which need not be installed here
 def smoothed(image: Any) -> tack.Array | None:
     tv.install_dlpack_support()

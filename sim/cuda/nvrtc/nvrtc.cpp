@@ -9,10 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "core/calls.hpp"
 #include "cuda/nvrtc/options.hpp"
+#include "cuda/tack_sim.h"
 #include "kernels/host_compiler.hpp"
 
 #define NVRTC_EXPORT extern "C" __attribute__((visibility("default")))
+
+// An entry point of NVRTC, whose calls are counted and may be made to fail.
+#define NVRTC_ENTRY(name, ...)                                     \
+    static tack_sim::Entry name##_entry(#name, #name, 0, nullptr); \
+    NVRTC_EXPORT int name(__VA_ARGS__)
+#define NVRTC_COUNT(name) \
+    if (const int failed = name##_entry.count()) return failed
 
 namespace {
 
@@ -97,6 +106,19 @@ int give_text(Program* program, const std::string Program::* text, size_t* size,
     return success;
 }
 
+/// As much of a text with its end as fits; gives the bytes that it needs.
+size_t fill(const std::string& text, char* buffer, size_t size) {
+    if (size > 0) {
+        const size_t n = std::min(text.size(), size - 1);
+        std::memcpy(buffer, text.data(), n);
+        buffer[n] = 0;
+    }
+    return text.size() + 1;
+}
+
+[[maybe_unused]] const bool failures_are_set =
+    tack_sim::set_failures(std::getenv("TACK_SIM_FAIL"), internal_error);
+
 }  // namespace
 
 NVRTC_EXPORT const char* nvrtcGetErrorString(int result) {
@@ -118,28 +140,32 @@ NVRTC_EXPORT const char* nvrtcGetErrorString(int result) {
     return known ? names[result] : "NVRTC_ERROR unknown";
 }
 
-NVRTC_EXPORT int nvrtcVersion(int* major, int* minor) {
+NVRTC_ENTRY(nvrtcVersion, int* major, int* minor) {
+    NVRTC_COUNT(nvrtcVersion);
     if (!major || !minor) return invalid_input;
     *major = 13;
     *minor = 5;
     return success;
 }
 
-NVRTC_EXPORT int nvrtcGetNumSupportedArchs(int* count) {
+NVRTC_ENTRY(nvrtcGetNumSupportedArchs, int* count) {
+    NVRTC_COUNT(nvrtcGetNumSupportedArchs);
     if (!count) return invalid_input;
     *count = static_cast<int>(tack_sim::nvrtc::supported_architectures().size());
     return success;
 }
 
-NVRTC_EXPORT int nvrtcGetSupportedArchs(int* architectures) {
+NVRTC_ENTRY(nvrtcGetSupportedArchs, int* architectures) {
+    NVRTC_COUNT(nvrtcGetSupportedArchs);
     if (!architectures) return invalid_input;
     const std::vector<int>& all = tack_sim::nvrtc::supported_architectures();
     std::copy(all.begin(), all.end(), architectures);
     return success;
 }
 
-NVRTC_EXPORT int nvrtcCreateProgram(Program** program, const char* source, const char* name,
-                                    int headers, const char* const*, const char* const*) {
+NVRTC_ENTRY(nvrtcCreateProgram, Program** program, const char* source, const char* name,
+            int headers, const char* const*, const char* const*) {
+    NVRTC_COUNT(nvrtcCreateProgram);
     if (!program || !source || headers != 0) return invalid_input;
     auto made = std::make_unique<Program>();
     made->source = source;
@@ -150,7 +176,8 @@ NVRTC_EXPORT int nvrtcCreateProgram(Program** program, const char* source, const
     return success;
 }
 
-NVRTC_EXPORT int nvrtcDestroyProgram(Program** program) {
+NVRTC_ENTRY(nvrtcDestroyProgram, Program** program) {
+    NVRTC_COUNT(nvrtcDestroyProgram);
     if (!program) return invalid_program;
     {
         const std::lock_guard lock(mutex);
@@ -161,7 +188,8 @@ NVRTC_EXPORT int nvrtcDestroyProgram(Program** program) {
     return success;
 }
 
-NVRTC_EXPORT int nvrtcAddNameExpression(Program* program, const char* expression) {
+NVRTC_ENTRY(nvrtcAddNameExpression, Program* program, const char* expression) {
+    NVRTC_COUNT(nvrtcAddNameExpression);
     if (!exists(program)) return invalid_program;
     if (!expression) return invalid_input;
     if (program->was_compiled) return no_names_after_compilation;
@@ -169,7 +197,8 @@ NVRTC_EXPORT int nvrtcAddNameExpression(Program* program, const char* expression
     return success;
 }
 
-NVRTC_EXPORT int nvrtcCompileProgram(Program* program, int count, const char* const* options) {
+NVRTC_ENTRY(nvrtcCompileProgram, Program* program, int count, const char* const* options) {
+    NVRTC_COUNT(nvrtcCompileProgram);
     if (!exists(program)) return invalid_program;
     if (count < 0 || (count > 0 && !options)) return invalid_input;
     try {
@@ -180,8 +209,8 @@ NVRTC_EXPORT int nvrtcCompileProgram(Program* program, int count, const char* co
     }
 }
 
-NVRTC_EXPORT int nvrtcGetLoweredName(Program* program, const char* expression,
-                                     const char** lowered) {
+NVRTC_ENTRY(nvrtcGetLoweredName, Program* program, const char* expression, const char** lowered) {
+    NVRTC_COUNT(nvrtcGetLoweredName);
     if (!exists(program)) return invalid_program;
     if (!expression || !lowered) return invalid_input;
     if (!program->image.compiled) return no_lowered_names_before_compilation;
@@ -192,28 +221,51 @@ NVRTC_EXPORT int nvrtcGetLoweredName(Program* program, const char* expression,
     return success;
 }
 
-NVRTC_EXPORT int nvrtcGetProgramLogSize(Program* program, size_t* size) {
+NVRTC_ENTRY(nvrtcGetProgramLogSize, Program* program, size_t* size) {
+    NVRTC_COUNT(nvrtcGetProgramLogSize);
     return give_text(program, &Program::log, size, nullptr);
 }
-NVRTC_EXPORT int nvrtcGetProgramLog(Program* program, char* log) {
+NVRTC_ENTRY(nvrtcGetProgramLog, Program* program, char* log) {
+    NVRTC_COUNT(nvrtcGetProgramLog);
     return give_text(program, &Program::log, nullptr, log);
 }
-NVRTC_EXPORT int nvrtcGetPTXSize(Program* program, size_t* size) {
+NVRTC_ENTRY(nvrtcGetPTXSize, Program* program, size_t* size) {
+    NVRTC_COUNT(nvrtcGetPTXSize);
     return give_text(program, &Program::ptx, size, nullptr);
 }
-NVRTC_EXPORT int nvrtcGetPTX(Program* program, char* ptx) {
+NVRTC_ENTRY(nvrtcGetPTX, Program* program, char* ptx) {
+    NVRTC_COUNT(nvrtcGetPTX);
     return give_text(program, &Program::ptx, nullptr, ptx);
 }
 
-NVRTC_EXPORT int nvrtcGetCUBINSize(Program* program, size_t* size) {
+NVRTC_ENTRY(nvrtcGetCUBINSize, Program* program, size_t* size) {
+    NVRTC_COUNT(nvrtcGetCUBINSize);
     if (!exists(program)) return invalid_program;
     if (!size) return invalid_input;
     *size = program->has_cubin ? program->image.bytes.size() : 0;
     return success;
 }
-NVRTC_EXPORT int nvrtcGetCUBIN(Program* program, char* cubin) {
+NVRTC_ENTRY(nvrtcGetCUBIN, Program* program, char* cubin) {
+    NVRTC_COUNT(nvrtcGetCUBIN);
     if (!exists(program)) return invalid_program;
     if (!cubin || !program->has_cubin) return invalid_input;
     std::memcpy(cubin, program->image.bytes.data(), program->image.bytes.size());
     return success;
+}
+
+// The part of cuda/tack_sim.h that makes sense for a compiler.
+
+NVRTC_EXPORT int tack_sim_fail(const char* spec) {
+    return tack_sim::set_failures(spec, internal_error) ? 0 : 1;
+}
+NVRTC_EXPORT uint64_t tack_sim_call_count(const char* name) { return tack_sim::call_count(name); }
+NVRTC_EXPORT void tack_sim_reset_counts() { tack_sim::reset_counts(); }
+NVRTC_EXPORT size_t tack_sim_calls(char* buffer, size_t size) {
+    return fill(tack_sim::all_calls(), buffer, size);
+}
+NVRTC_EXPORT size_t tack_sim_live_objects(char* buffer, size_t size) {
+    std::string text;
+    const std::lock_guard lock(mutex);
+    for (const Program* program : programs) text += "program " + program->name + "\n";
+    return fill(text, buffer, size);
 }
