@@ -1,9 +1,12 @@
 // `tack_tests --backend=cuda` runs the suites of arrays, DLPack, pointers and kernels there, but
 // for what the table leaves out, and says how many tests ran and were skipped.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -59,11 +62,27 @@ std::string_view plain_suite(const testing::TestInfo& test) {
     return name.substr(0, name.find('/'));
 }
 
-const char* reason_to_skip(const testing::TestInfo& test) {
+bool names(const Skip& skip, const testing::TestInfo& test) {
     const std::string_view name = test.name();
+    return plain_suite(test) == skip.suite && matches(name.substr(0, name.find('/')), skip.test);
+}
+
+const char* reason_to_skip(const testing::TestInfo& test) {
     for (const Skip& skip : skips)
-        if (plain_suite(test) == skip.suite && matches(name.substr(0, name.find('/')), skip.test))
-            return skip.reason;
+        if (names(skip, test)) return skip.reason;
+    return nullptr;
+}
+
+/// The first row of the table that names no test; null where each does.
+const Skip* stale_row() {
+    const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+    for (const Skip& skip : skips) {
+        bool used = false;
+        for (int s = 0; s < all.total_test_suite_count(); ++s)
+            for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t)
+                used = used || names(skip, *all.GetTestSuite(s)->GetTestInfo(t));
+        if (!used) return &skip;
+    }
     return nullptr;
 }
 
@@ -85,6 +104,28 @@ struct Skipping final : testing::EmptyTestEventListener {
     int run = 0;
     std::map<std::string, int> skipped;
 };
+
+/// What the driver's simulator has against its client; none where the driver is a real one.
+std::string report_of_the_simulator() {
+    std::string report;
+    const char* path = std::getenv("TACK_CUDA_DRIVER");
+    void* simulator = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+    if (!simulator) return report;
+    for (const char* name : {"tack_sim_violations", "tack_sim_live_objects"}) {
+        const auto function =
+            reinterpret_cast<std::size_t (*)(char*, std::size_t)>(dlsym(simulator, name));
+        std::string text(function ? function(nullptr, 0) : 0, ' ');
+        if (function) function(text.data(), text.size());
+        std::istringstream lines(text.c_str());
+        for (std::string line; std::getline(lines, line);) {
+            // A device has these as long as the process lives, kernels theirs.
+            const bool kept = line.starts_with("stream ") || line.starts_with("memory pool ") ||
+                              line.starts_with("module ");
+            if (!kept) report += line + "\n";
+        }
+    }
+    return report;
+}
 
 std::string filter_of_the_suites() {
     std::string filter;
@@ -108,10 +149,23 @@ int main(int argc, char** argv) {
     constexpr std::string_view option = "--backend=";
     if (argc > 1 && std::string_view(argv[1]).starts_with(option)) {
         test::backend = argv[1] + option.size();
-        set_default_device(test::backend);
+        if (const auto* row = test::stale_row()) {
+            std::fprintf(stderr, "backends.cpp: no test is called %s.%s\n",
+                         std::string(row->suite).c_str(), std::string(row->test).c_str());
+            return 1;
+        }
+        try {
+            set_default_device(test::backend);
+        } catch (const Error& error) {
+            std::fprintf(stderr, "%s\n", error.what());
+            return 1;
+        }
         if (testing::GTEST_FLAG(filter) == "*")
             testing::GTEST_FLAG(filter) = test::filter_of_the_suites();
         testing::UnitTest::GetInstance()->listeners().Append(new test::Skipping);
     }
-    return RUN_ALL_TESTS();
+    const int status = RUN_ALL_TESTS();
+    const std::string report = test::report_of_the_simulator();
+    std::fputs(report.c_str(), stderr);
+    return report.empty() ? status : 1;
 }
