@@ -45,8 +45,6 @@ def test_every_python_block_of_a_page_runs_and_prints_what_it_says(
     page, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    # A simulated driver's report, which else would decide on the exit status of a page's program.
-    monkeypatch.setenv("TACK_SIM_REPORT", str(tmp_path / "report"))
     namespace = {"__name__": f"docs_{page.stem}"}
     for line, text, output in blocks(page):
         # Errors and kernels find their lines in the page itself.
