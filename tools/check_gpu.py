@@ -223,6 +223,8 @@ def run_suite(suite, absent, end):
         ROOT,
         suite,
     ]
+    # What a simulated compiler collects is removed at each session's end.
+    environment = {**os.environ, "TACK_SIM_SOURCES": str(report.with_suffix(".sources"))}
     start = monotonic()
     with result.log.open("w") as out:
         try:
@@ -231,6 +233,7 @@ def run_suite(suite, absent, end):
                 stdout=out,
                 stderr=out,
                 cwd=ROOT,
+                env=environment,
                 timeout=max(1, end - start),
             )
         except subprocess.TimeoutExpired:
