@@ -30,6 +30,8 @@ demo-vtk libegl1 /usr/lib/*/libEGL.so.1
 demo-vtk libgl1-mesa-dri /usr/lib/*/dri/swrast_dri.so
 test git /usr/bin/git
 test libgtest-dev /usr/include/gtest/gtest.h
+test libvulkan-dev /usr/include/vulkan/vulkan.h
+test g++-mingw-w64-x86-64-posix /usr/bin/x86_64-w64-mingw32-g++-posix
 test clang-16 /usr/bin/clang++-16
 test libclang-rt-16-dev /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
 vtk libvtk9-dev /usr/include/vtk-*/vtkDataArray.h

@@ -94,6 +94,9 @@ run_ctest() {
     step "C++ tests" "ctest-${1##*/}" \
         ctest --test-dir "$1" --output-on-failure -j "$(nproc)" || status=$?
     grep -E 'tests (passed|failed)|Total Test time' "$LOGS/ctest-${1##*/}.log" || true
+    # What ran and what was skipped on each backend but the CPU, of tests that say it themselves.
+    awk '!/^(Backend |    )/ { on = 0 } /^Backend / { on = 1 } on' \
+        "$1/Testing/Temporary/LastTest.log" || true
     return $status
 }
 

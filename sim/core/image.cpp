@@ -5,10 +5,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 
 namespace tack_sim {
+namespace {
+
+// dlopen takes a path that it knows for the library that it has, and numbers of files come back.
+// So each path spells the folder in another way: a "./" or a "/" for each bit of a counter.
+std::string path_of(int file) {
+    static std::atomic<uint32_t> counter{0};
+    std::string path = "/proc/self/fd/";
+    for (uint32_t bits = ++counter; bits != 0; bits >>= 1) path += bits & 1 ? "./" : "/";
+    return path + std::to_string(file);
+}
+
+}  // namespace
 
 std::shared_ptr<Image> Image::load(const void* data, ImageError& error) {
     auto* header = static_cast<const Elf64_Ehdr*>(data);
@@ -26,9 +39,8 @@ std::shared_ptr<Image> Image::load(const void* data, ImageError& error) {
     if (file < 0) return nullptr;
     bool written = write(file, data, bytes) == static_cast<ssize_t>(bytes);
     std::shared_ptr<Image> image(new Image);
-    image->file_ = file;
-    std::string path = "/proc/self/fd/" + std::to_string(file);
-    if (written) image->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (written) image->library_ = dlopen(path_of(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+    close(file);
     if (!image->library_) return nullptr;
     auto variable = [&](const char* name) { return dlsym(image->library_, name); };
     if (void* table = variable(TACK_SIM_IMAGE_KERNELS)) {
@@ -52,7 +64,6 @@ size_t Image::size(const void* data) {
 
 Image::~Image() {
     if (library_) dlclose(library_);
-    close(file_);
 }
 
 const tack_sim_kernel* Image::kernel(const char* name) const {

@@ -32,8 +32,6 @@ public:
 
 private:
     Image() = default;
-    // Open as long as the library is: the loader takes a path it knows for the same library.
-    int file_ = -1;
     void* library_ = nullptr;
     const tack_sim_kernel* kernels_ = nullptr;
     const tack_sim_symbol* symbols_ = nullptr;

@@ -18,6 +18,31 @@
 
 namespace tack::test {
 
+/// The backend that the suites run on: where they make arrays without saying where.
+inline std::string backend = "cpu";
+
+/// Numbers of the host as an array of the backend: their memory itself on the CPU, else a copy,
+/// which goes back into them with the end of the expression that uses the view.
+template <class T>
+class View {
+public:
+    explicit View(std::vector<T>& numbers)
+        : numbers_(numbers),
+          array_(backend == "cpu"
+                     ? array_from_ptr(numbers.data(), dtype_of<T>,
+                                      {static_cast<std::int64_t>(numbers.size())}, {}, true)
+                     : from_vector(numbers)) {}
+    View(const View&) = delete;
+    ~View() {
+        if (backend != "cpu") array_.read(numbers_.data(), array_.nbytes());
+    }
+    const Array& operator*() const { return array_; }
+
+private:
+    std::vector<T>& numbers_;
+    Array array_;
+};
+
 /// `action` throws an Error of this kind, and its text holds each of the fragments.
 template <class Action>
 void expect_error(ErrorKind kind, std::initializer_list<std::string_view> fragments,
@@ -86,7 +111,8 @@ inline Device far_device(const std::string& name = "cuda", int index = 0) {
 }
 inline FarDevice& as_far(const Device& device) { return static_cast<FarDevice&>(device.backend()); }
 
-/// Another library's tensor over six int32, shape (2, 3), that counts the calls of its deleter.
+/// Another library's tensor over six int32 0 ... 5 on the backend, shape (2, 3), that counts the
+/// calls of its deleter.
 /// Tests change what they are about; it must outlive what is imported from it.
 template <class Managed>
 struct Producer {
@@ -98,7 +124,7 @@ struct Producer {
             ++static_cast<Producer*>(tensor->manager_ctx)->deleted;
         };
         tensor().data = elements;
-        tensor().device = {dlpack::cpu, 0};
+        tensor().device = dlpack_device(memory);
         tensor().dtype = {dlpack::code_int, 32, 1};
         layout({2, 3}, {3, 1});
     }
@@ -116,7 +142,9 @@ struct Producer {
         return from_dlpack(&managed, device, writable);
     }
 
-    alignas(64) std::int32_t elements[6] = {0, 1, 2, 3, 4, 5};
+    Array memory =
+        from_vector(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}, Device(device(backend)));
+    std::int32_t* const elements = static_cast<std::int32_t*>(memory.ptr());
     std::vector<std::int64_t> shape;
     std::vector<std::int64_t> strides;
     Managed managed{};

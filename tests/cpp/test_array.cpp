@@ -28,12 +28,12 @@ TEST(Empty, has_the_shape_and_dtype_and_is_writable) {
     EXPECT_EQ(array.size(), 6);
     EXPECT_EQ(array.nbytes(), 12);
     EXPECT_TRUE(array.writable());
-    EXPECT_EQ(array.device(), device("cpu"));
+    EXPECT_EQ(array.device(), device(test::backend));
 }
 
 TEST(Empty, is_float32_unless_told) { EXPECT_EQ(empty({1}).dtype(), DType::float32); }
 
-TEST(Empty, host_memory_is_aligned_to_64_bytes) {
+TEST(Empty, memory_is_aligned_to_64_bytes) {
     std::vector<Array> kept;
     for (std::int64_t size = 1; size < 200; ++size) {
         kept.push_back(empty({size}, DType::uint8));
@@ -49,7 +49,7 @@ TEST(Empty, without_elements_allocates_nothing) {
 }
 
 TEST(Empty, more_than_there_is_says_how_much) {
-    expect_error(ErrorKind::memory, {"allocate: ", "4611686018427387904 bytes"},
+    expect_error(ErrorKind::memory, {"4611686018427387904 bytes"},
                  [] { empty({std::int64_t{1} << 59}, DType::float64); });
     expect_error(ErrorKind::memory, {"9223372036854775807 bytes"},
                  [] { empty({std::numeric_limits<std::int64_t>::max()}, DType::uint8); });
@@ -162,10 +162,13 @@ TEST(Fill, makes_a_bool_of_whether_it_differs_from_zero) {
         full({1}, value, DType::bool_).read(&byte, 1);
         EXPECT_EQ(byte, 1) << value;
     }
-    EXPECT_FALSE(full({1}, -0.0, DType::bool_).data<const bool>()[0]);
-    Array flag = zeros({1}, DType::bool_);
+    std::uint8_t byte = 1;
+    Array flag = full({1}, -0.0, DType::bool_);
+    flag.read(&byte, 1);
+    EXPECT_EQ(byte, 0);
     fill(flag, std::int64_t{256});
-    EXPECT_TRUE(flag.data<bool>()[0]);
+    flag.read(&byte, 1);
+    EXPECT_EQ(byte, 1);
 }
 
 // Halfway between two float16 lies 1 + 2^-11; a float in between would round the rest away.
@@ -182,15 +185,15 @@ TEST(Fill, rounds_integers_to_floats_once) {
     constexpr std::int64_t above_a_tie = (std::int64_t{1} << 62) + (std::int64_t{1} << 54) + 1;
     Array half = zeros({1}, DType::bfloat16);
     fill(half, above_a_tie);
-    EXPECT_EQ(half.data<bfloat16>()[0].bits, 0x5e81);
+    EXPECT_EQ(half.to_vector<bfloat16>()[0].bits, 0x5e81);
     fill(half, -above_a_tie);
-    EXPECT_EQ(half.data<bfloat16>()[0].bits, 0xde81);
+    EXPECT_EQ(half.to_vector<bfloat16>()[0].bits, 0xde81);
 
     constexpr std::int64_t above_a_float_tie =
         (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
     Array single = zeros({1}, DType::float32);
     fill(single, above_a_float_tie);
-    EXPECT_EQ(single.data<float>()[0], std::ldexp(1 + std::ldexp(1.0f, -23), 60));
+    EXPECT_EQ(single.to_vector<float>()[0], std::ldexp(1 + std::ldexp(1.0f, -23), 60));
 }
 
 TEST(Fill, reaches_every_element_of_every_width) {
@@ -216,19 +219,25 @@ TEST(Fill, is_nothing_without_elements) {
 
 // ---- read-only arrays ----
 
+/// One int32 that may not be written.
+Array read_only() { return from_dlpack(to_dlpack(zeros({1}, DType::int32)), {}, false); }
+
 TEST(ReadOnly, writes_are_refused) {
     const std::int32_t value = 1;
-    Array array = array_from_ptr(&value, DType::int32, {1});
+    Array array = read_only();
     expect_error(ErrorKind::runtime, {"fill: ", "read-only"}, [&] { fill(array, 2.0); });
     expect_error(ErrorKind::runtime, {"write: ", "read-only", "int32", "(1,)"},
                  [&] { array.write(&value, 4); });
+}
+
+TEST(ReadOnly, the_host_reads_in_place) {
+    const Array array = read_only();
     expect_error(ErrorKind::runtime, {"data: ", "read-only"}, [&] { array.data<std::int32_t>(); });
-    EXPECT_EQ(array.data<const std::int32_t>(), &value);
+    EXPECT_EQ(array.data<const std::int32_t>(), array.ptr());
 }
 
 TEST(ReadOnly, a_copy_is_writable_and_a_reshape_is_not) {
-    const std::int32_t value = 1;
-    const Array array = array_from_ptr(&value, DType::int32, {1});
+    const Array array = read_only();
     EXPECT_TRUE(array.copy().writable());
     EXPECT_FALSE(array.reshape({}).writable());
 }
@@ -307,7 +316,7 @@ TEST(Copy, stays_on_a_device_that_the_host_cannot_reach) {
 
 TEST(ToDevice, is_the_same_array_where_it_is_already) {
     const Array array = zeros({3});
-    EXPECT_EQ(array.to_device("cpu").state(), array.state());
+    EXPECT_EQ(array.to_device(test::backend).state(), array.state());
 }
 
 TEST(ToDevice, goes_there_and_back) {

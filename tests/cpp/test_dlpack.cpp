@@ -39,7 +39,7 @@ TYPED_TEST(FromDlpackEach, is_the_producers_memory) {
     EXPECT_EQ(array.ptr(), producer.elements);
     EXPECT_EQ(array.shape(), Shape({2, 3}));
     EXPECT_EQ(array.dtype(), DType::int32);
-    EXPECT_EQ(array.device(), device("cpu"));
+    EXPECT_EQ(array.device(), device(test::backend));
     EXPECT_TRUE(array.state()->buffer->shared());
 }
 
@@ -81,12 +81,12 @@ TYPED_TEST(FromDlpackEach, the_last_array_may_go_on_another_thread) {
 // pytorch/pytorch#43166: a deleter may be NULL.
 TYPED_TEST(FromDlpackEach, a_null_deleter_is_accepted_and_the_tensor_not_kept) {
     std::int64_t extent = 2;
-    std::int32_t elements[2] = {8, 9};
+    const Array elements = from_vector(std::vector<std::int32_t>{8, 9});
     Array array;
     {
         TypeParam producer;
         producer.managed.deleter = nullptr;
-        producer.tensor().data = elements;
+        producer.tensor().data = elements.ptr();
         producer.tensor().ndim = 1;
         producer.tensor().shape = &extent;
         producer.tensor().strides = nullptr;
@@ -107,7 +107,7 @@ TYPED_TEST(FromDlpackEach, is_writable_unless_told) {
     Array array = producer.import();
     ASSERT_TRUE(array.writable());
     fill(array, std::int64_t{9});
-    EXPECT_EQ(producer.elements[3], 9);
+    EXPECT_EQ(producer.memory.template to_vector<std::int32_t>()[3], 9);
 }
 
 TYPED_TEST(FromDlpackEach, the_caller_may_ask_for_read_only) {
@@ -208,7 +208,7 @@ TYPED_TEST(FromDlpackEach, null_data_is_refused_where_there_are_elements) {
 // numpy/numpy#29872: zero dimensions, whose shape and strides may be NULL.
 TYPED_TEST(FromDlpackEach, zero_dimensions_are_one_element) {
     TypeParam producer;
-    producer.elements[0] = 41;
+    fill(producer.memory, std::int64_t{41});
     producer.layout({}, {});
     producer.tensor().shape = nullptr;
     producer.tensor().strides = nullptr;
@@ -393,7 +393,7 @@ INSTANTIATE_TEST_SUITE_P(
 // ---- import: devices ----
 
 struct Routing : testing::Test {
-    void TearDown() override { set_default_device("cpu"); }
+    void TearDown() override { set_default_device(test::backend); }
 };
 
 TEST_F(Routing, pinned_memory_and_any_device_id_are_the_host) {
@@ -544,7 +544,7 @@ TYPED_TEST(ToDlpackEach, describes_the_arrays_memory) {
     const dlpack::Tensor& tensor = this->take(array)->dl_tensor;
     EXPECT_EQ(tensor.data, array.ptr());
     EXPECT_EQ(tensor.byte_offset, 0u);
-    EXPECT_EQ(tensor.device.device_type, 1);
+    EXPECT_EQ(tensor.device.device_type, test::backend == "cpu" ? dlpack::cpu : dlpack::cuda);
     EXPECT_EQ(tensor.device.device_id, 0);
     ASSERT_EQ(tensor.ndim, 3);
     EXPECT_EQ(std::vector(tensor.shape, tensor.shape + 3), (std::vector<std::int64_t>{2, 3, 4}));
@@ -573,7 +573,8 @@ TYPED_TEST(ToDlpackEach, keeps_the_memory_alive) {
     Array array = full({3}, 7, DType::int32);
     const auto* exported = this->take(array);
     array = Array();
-    EXPECT_EQ(static_cast<std::int32_t*>(exported->dl_tensor.data)[2], 7);
+    const Array again = array_from_ptr(exported->dl_tensor.data, DType::int32, {3});
+    EXPECT_EQ(again.to_vector<std::int32_t>()[2], 7);
 }
 
 TYPED_TEST(ToDlpackEach, waits_and_shares_the_memory) {
@@ -590,15 +591,15 @@ TYPED_TEST(ToDlpackEach, has_a_manager_context) {
 }
 
 TYPED_TEST(ToDlpackEach, has_null_data_without_elements) {
-    std::int32_t elsewhere = 0;
-    const Array array = array_from_ptr(&elsewhere, DType::int32, {0, 3});
+    const Array elsewhere = zeros({1}, DType::int32);
+    const Array array = array_from_ptr(elsewhere.ptr(), DType::int32, {0, 3});
     EXPECT_EQ(this->take(array)->dl_tensor.data, nullptr);
 }
 
 TYPED_TEST(ToDlpackEach, of_zero_dimensions_is_one_element) {
     const dlpack::Tensor& tensor = this->take(full({}, 5, DType::int32))->dl_tensor;
     EXPECT_EQ(tensor.ndim, 0);
-    EXPECT_EQ(*static_cast<std::int32_t*>(tensor.data), 5);
+    EXPECT_EQ(array_from_ptr(tensor.data, DType::int32, {}).to_vector<std::int32_t>()[0], 5);
 }
 
 TYPED_TEST(ToDlpackEach, is_counted_until_its_deleter_is_called) {
@@ -671,8 +672,9 @@ TYPED_TEST(ToDlpackEach, the_deleter_may_be_called_on_any_thread) {
 
 // jax-ml/jax#40789: read-only travels in the versioned struct only.
 TEST(ToDlpack, a_read_only_array_carries_the_flag) {
-    const std::int32_t value = 1;
-    auto* read_only = to_dlpack_versioned(array_from_ptr(&value, DType::int32, {1}));
+    const Array value = zeros({1}, DType::int32);
+    const void* address = value.ptr();
+    auto* read_only = to_dlpack_versioned(array_from_ptr(address, DType::int32, {1}));
     EXPECT_EQ(read_only->flags, dlpack::flag_read_only);
     EXPECT_FALSE(from_dlpack(read_only).writable());
     auto* writable = to_dlpack_versioned(zeros({1}));

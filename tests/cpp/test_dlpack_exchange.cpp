@@ -110,7 +110,7 @@ struct Report {
 
 dlpack::Tensor prototype(std::vector<std::int64_t>& shape) {
     dlpack::Tensor tensor{};
-    tensor.device = {dlpack::cpu, 0};
+    tensor.device = dlpack_device(zeros({1}));
     tensor.dtype = {dlpack::code_float, 32, 1};
     tensor.ndim = static_cast<std::int32_t>(shape.size());
     tensor.shape = shape.data();

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "support.hpp"
 #include "tack/tack.hpp"
 
 namespace {
@@ -51,10 +52,12 @@ TEST_P(Saxpy, gives_the_same_for_any_length) {
 INSTANTIATE_TEST_SUITE_P(Lengths, Saxpy, testing::Values(0, 1, 7, 64, 1000, 100'003, 1'000'000));
 
 TEST(Kernel, guard_elements_around_an_output_stay_as_they_were) {
-    std::vector<float> memory(1002, -1.0f);
-    Array inside = array_from_ptr(memory.data() + 1, DType::float32, {1000}, {}, true);
+    const Array whole = full({1002}, -1.0f);
+    Array inside =
+        array_from_ptr(static_cast<float*>(whole.ptr()) + 1, DType::float32, {1000}, {}, true);
     Kernel set("set", [](Out<float> y) { parallel(y.size(), [&](Index i) { y[i] = 5.0; }); });
     set(inside);
+    const std::vector<float> memory = whole.to_vector<float>();
     EXPECT_EQ(memory.front(), -1.0f);
     EXPECT_EQ(memory.back(), -1.0f);
     EXPECT_EQ(memory[1], 5.0f);
@@ -166,12 +169,12 @@ TEST(Kernel, integer_division_is_python_s_and_by_zero_gives_zero) {  // NVIDIA/w
 }
 
 TEST(Kernel, a_read_only_array_is_refused_by_name_where_the_kernel_may_store) {
-    const std::vector<float> memory(4, 1.0f);
-    const Array fixed = array_from_ptr(memory.data(), DType::float32, {4});
+    const Array memory = full({4}, 1.0f);
+    const Array fixed = array_from_ptr(static_cast<const void*>(memory.ptr()), DType::float32, {4});
     const Error error = error_of([&] { saxpy()(2.0f, fixed, fixed); });
     EXPECT_EQ(error.kind(), ErrorKind::value);
     EXPECT_TRUE(says(error, "parameter 'arg2' is a read-only array")) << error.what();
-    EXPECT_EQ(memory, std::vector<float>(4, 1.0f));
+    EXPECT_EQ(memory.to_vector<float>(), std::vector<float>(4, 1.0f));
 }
 
 TEST(Kernel, a_wrong_count_of_arguments_says_both_counts) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/cpu/processor.hpp"
+#include "support.hpp"
 #include "tack/tack.hpp"
 
 namespace {
@@ -136,7 +137,8 @@ TYPED_TEST(Accumulation, counts_every_pass_in_few_cells_as_in_many) {
     }
     for (const std::int64_t cells : {251, 2048, 5000}) {
         Array h = full({cells}, 3.0, dtype_of<T>);
-        ASSERT_TRUE(source_has(histogram, "enter_0_accumulating", from_vector(x), h));
+        ASSERT_EQ(source_has(histogram, "enter_0_accumulating", from_vector(x), h),
+                  test::backend == "cpu");
         histogram(from_vector(x), h);
         EXPECT_EQ(h.template to_vector<T>(),
                   std::vector<T>(expected.begin(), expected.begin() + cells));

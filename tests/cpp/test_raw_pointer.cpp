@@ -42,44 +42,45 @@ struct Pages {
 constexpr int read_write = PROT_READ | PROT_WRITE;
 
 TEST(ArrayFromPtr, is_the_callers_memory) {
-    std::vector<float> values{1, 2, 3, 4, 5, 6};
-    const Array array = array_from_ptr(values.data(), DType::float32, {2, 3});
-    EXPECT_EQ(array.ptr(), values.data());
+    Array values = zeros({6});
+    const Array array = array_from_ptr(values.ptr(), DType::float32, {2, 3});
+    EXPECT_EQ(array.ptr(), values.ptr());
     EXPECT_EQ(array.shape(), Shape({2, 3}));
     EXPECT_EQ(array.dtype(), DType::float32);
-    values[4] = 50;
+    fill(values, 50.0);
     EXPECT_EQ(array.to_vector<float>()[4], 50);
 }
 
 TEST(ArrayFromPtr, leaves_the_memory_to_the_caller) {
-    std::vector<int> values{7};
+    const Array values = from_vector(std::vector<std::int32_t>{7});
     {
-        const Array array = array_from_ptr(values.data(), DType::int32, {1});
+        const Array array = array_from_ptr(values.ptr(), DType::int32, {1});
     }
-    EXPECT_EQ(values[0], 7);
+    EXPECT_EQ(values.to_vector<std::int32_t>()[0], 7);
 }
 
 TEST(ArrayFromPtr, is_read_only_unless_asked) {
-    std::int32_t value = 1;
-    EXPECT_FALSE(array_from_ptr(&value, DType::int32, {1}).writable());
-    Array writable = array_from_ptr(&value, DType::int32, {1}, {}, true);
+    const Array value = zeros({1}, DType::int32);
+    EXPECT_FALSE(array_from_ptr(value.ptr(), DType::int32, {1}).writable());
+    Array writable = array_from_ptr(value.ptr(), DType::int32, {1}, {}, true);
     fill(writable, std::int64_t{9});
-    EXPECT_EQ(value, 9);
+    EXPECT_EQ(value.to_vector<std::int32_t>()[0], 9);
 }
 
 TEST(ArrayFromPtr, is_read_only_over_const_memory) {
-    const std::int32_t value = 1;
-    EXPECT_FALSE(array_from_ptr(&value, DType::int32, {1}).writable());
+    const Array value = zeros({1}, DType::int32);
+    const void* address = value.ptr();
+    EXPECT_FALSE(array_from_ptr(address, DType::int32, {1}).writable());
 }
 
 TEST(ArrayFromPtr, is_shared_from_the_start) {
-    std::int32_t value = 1;
-    EXPECT_TRUE(array_from_ptr(&value, DType::int32, {1}).state()->buffer->shared());
+    const Array value = zeros({1}, DType::int32);
+    EXPECT_TRUE(array_from_ptr(value.ptr(), DType::int32, {1}).state()->buffer->shared());
 }
 
 TEST(ArrayFromPtr, without_dimensions_is_one_element) {
-    std::int32_t value = 42;
-    EXPECT_EQ(array_from_ptr(&value, DType::int32, {}).to_vector<std::int32_t>()[0], 42);
+    const Array value = full({1}, 42, DType::int32);
+    EXPECT_EQ(array_from_ptr(value.ptr(), DType::int32, {}).to_vector<std::int32_t>()[0], 42);
 }
 
 TEST(ArrayFromPtr, null_is_refused_where_there_are_elements) {
@@ -101,10 +102,11 @@ INSTANTIATE_TEST_SUITE_P(DTypes, ArrayFromPtrOf, testing::Range(0, dtype_count))
 
 TEST_P(ArrayFromPtrOf, an_address_must_be_a_multiple_of_the_element) {
     const auto dtype = static_cast<DType>(GetParam());
-    alignas(8) char memory[32] = {};
+    const Array owner = zeros({32}, DType::uint8);
+    char* const memory = static_cast<char*>(owner.ptr());
     for (std::int64_t offset = 0; offset < itemsize(dtype); ++offset) {
         if (offset == 0) {
-            EXPECT_EQ(array_from_ptr(memory, dtype, {2}).ptr(), memory);
+            EXPECT_EQ(array_from_ptr(memory, dtype, {2}).ptr(), static_cast<void*>(memory));
         } else {
             expect_error(ErrorKind::value,
                          {"array_from_ptr: ", std::to_string(offset) + " bytes past", name(dtype)},

@@ -1,14 +1,22 @@
-"""Which tests run: `--scope` and the markers `partner` and `slow`."""
+"""Which tests run: `--scope`, the markers `partner` and `slow`, and on which backends."""
 
 import importlib.util
+import os
+import shutil
 from collections import Counter
+from pathlib import Path
 
+import backends
 import pytest
+import real_nvrtc
+
+backends.simulate()
 
 # What ./dev test installs; the other partners come with ./dev test --all.
 CORE_PARTNERS = {"matplotlib", "ml_dtypes", "numpy", "nvidia", "pyvista", "torch", "tvm_ffi", "vtk"}
 
 skipped_partners = pytest.StashKey[Counter]()
+at_the_end = pytest.StashKey[list]()
 
 
 def pytest_addoption(parser):
@@ -18,6 +26,21 @@ def pytest_addoption(parser):
         default="core",
         help="core: no slow tests, core partners only; rest: what core leaves out; all: both",
     )
+
+
+@pytest.fixture(params=backends.BACKENDS)
+def backend(request):
+    """The name of a backend; new arrays lie on its first device while the test runs."""
+    import tack
+
+    before = tack.default_device()
+    tack.set_default_device(request.param)
+    yield request.param
+    tack.set_default_device(before)
+
+
+def backend_of(item):
+    return item.callspec.params.get("backend") if hasattr(item, "callspec") else None
 
 
 def needed_partners(item):
@@ -30,6 +53,7 @@ def is_core(item):
 
 def pytest_collection_modifyitems(config, items):
     config.stash[skipped_partners] = Counter()
+    config.stash[at_the_end] = []
     if config.getoption("scope") == "rest":
         config.hook.pytest_deselected(items=[item for item in items if is_core(item)])
         items[:] = [item for item in items if not is_core(item)]
@@ -41,8 +65,62 @@ def pytest_collection_modifyitems(config, items):
                 how = "./dev test" if name in CORE_PARTNERS else "./dev test --all"
                 item.add_marker(pytest.mark.skip(reason=f"needs {name}: {how} installs it"))
                 config.stash[skipped_partners][name] += 1
+        if backend := backend_of(item):
+            item.user_properties.append(("backend", backend))
+            reason = backends.reason_to_skip(backend, item.module.__name__, item.name)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=f"{backend}: {reason}"))
+
+
+def pytest_sessionfinish(session):
+    for backend in backends.BACKENDS:
+        if report := backends.report_of(backend):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            session.config.stash[at_the_end] += [f"Simulator of {backend}: {r}" for r in report]
+    compile_with_real_nvrtc(session)
+
+
+def compile_with_real_nvrtc(session):
+    """What the stand-in for NVRTC compiled, the real one compiles too."""
+    sources = Path(os.environ.get("TACK_SIM_SOURCES", "nowhere"))
+    count = len(list(sources.glob("*.cu")))
+    if count == 0 or real_nvrtc.library_path() is None:
+        return
+    failures = real_nvrtc.compile_all(sources)
+    kinds = ", ".join(real_nvrtc.ARCHITECTURES)
+    session.config.stash[at_the_end] += [
+        f"NVRTC compiled {count} sources of kernels for {kinds}: {len(failures)} failures.",
+        *failures,
+    ]
+    shutil.rmtree(sources)
+    if failures:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        # What lies compiled there would not come by here again.
+        shutil.rmtree(os.environ.get("TACK_CACHE_DIR", "nowhere"), ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter, config):
     for name, count in sorted(config.stash[skipped_partners].items()):
         terminalreporter.line(f"Partner {name} is not installed: {count} of its tests skipped.")
+    for line in config.stash[at_the_end]:
+        terminalreporter.line(line)
+    for backend in backends.BACKENDS:
+        report_backend(terminalreporter, backend)
+
+
+def report_backend(terminalreporter, backend):
+    run, skipped = 0, Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if not isinstance(report, pytest.TestReport):  # a deselected item, a warning
+                continue
+            if ("backend", backend) not in report.user_properties:
+                continue
+            if report.skipped:
+                skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+            elif report.when == "call":
+                run += 1
+    if run or skipped:
+        terminalreporter.line(f"Backend {backend}: {run} tests run, {skipped.total()} skipped.")
+        for reason, count in sorted(skipped.items()):
+            terminalreporter.line(f"    {count} {reason.removeprefix(f'{backend}: ')}")

@@ -9,6 +9,7 @@ import re
 
 import ml_dtypes
 import numpy as np
+from launcher import Launcher
 
 import tack
 
@@ -37,12 +38,12 @@ def is_float(dtype):
 
 
 def define(text, name="kernel", **names):
-    """The kernel or device function of that name that a text defines."""
+    """The kernel of that name that a text defines."""
     file = f"<generated {next(_numbers)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     scope = {"tack": tack, "math": math, "np": np, **names}
     exec(compile(text, file, "exec"), scope)
-    return scope[name]
+    return Launcher(scope["kernel"])
 
 
 def elementwise(expressions, arrays, scalars=()):
@@ -63,24 +64,13 @@ def elementwise(expressions, arrays, scalars=()):
     return define("\n".join(lines) + "\n")
 
 
-def viewed(array):
-    """An array as an argument: NumPy's DLPack does not export bfloat16."""
-    if array.dtype != bfloat16:
-        return array
-    return tack.array_from_ptr(array.ctypes.data, "bfloat16", array.shape, writable=True)
-
-
-def launch(kernel, *arguments):
-    kernel(*(viewed(a) if isinstance(a, np.ndarray) else a for a in arguments))
-
-
 def run(expressions, dtypes, arrays, scalars=None):
     """The results of each expression, stored to its dtype. arrays, scalars: values by name."""
     scalars = scalars or {}
     size = len(next(iter(arrays.values())))
     outputs = [np.empty(size, dtype) for dtype in dtypes]
     kernel = elementwise(expressions, list(arrays), list(scalars))
-    launch(kernel, *outputs, *arrays.values(), *scalars.values())
+    kernel(*outputs, *arrays.values(), *scalars.values())
     return outputs
 
 

@@ -2,6 +2,10 @@
 
 import ctypes
 
+import numpy as np
+
+import tack
+
 # ctypes.pythonapi is one for all, and other libraries set its functions' types too.
 PYTHON = ctypes.PyDLL(None)
 PYTHON.PyCapsule_New.restype = ctypes.py_object
@@ -69,19 +73,23 @@ def managed_tensor(capsule):
 class Producer:
     """Eight float32 values 0 ... 7 as a DLPack tensor; keywords change what it says of them.
 
-    Must outlive the arrays over it. deleted counts the deleter's calls, capsule is the last one.
+    They lie on the default device. Must outlive the arrays over it. deleted counts the deleter's
+    calls, capsule is the last one.
     """
 
     def __init__(self, *, versioned=True, strides=None, shape=(8,), deleter=True, on_delete=None,
-                 major=1, flags=0, device_type=CPU, **tensor):  # fmt: skip
-        self.storage = (ctypes.c_float * 8)(*range(8))
+                 major=1, flags=0, device_type=None, **tensor):  # fmt: skip
+        self.storage = tack.array(np.arange(8, dtype=np.float32))
+        if device_type is None:
+            device_type, device_id = self.storage.__dlpack_device__()
+            tensor = {"device_id": device_id, **tensor}
         self.shape = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         self.strides = (ctypes.c_int64 * max(1, len(shape)))(*strides) if strides else None
         self.deleted = 0
         self.on_delete = on_delete
         self.managed = Versioned(major=major, minor=0, flags=flags) if versioned else Legacy()
         self.managed.deleter = DELETER(self._delete) if deleter else DELETER()
-        fields = {"data": ctypes.addressof(self.storage), "device_type": device_type,
+        fields = {"data": self.storage.ptr, "device_type": device_type,
                   "ndim": len(shape), "code": FLOAT, "bits": 32, "lanes": 1}  # fmt: skip
         fields |= tensor
         for name, value in fields.items():

@@ -300,7 +300,7 @@ def test_a_device_is_a_device():
     ("tensor", "error", "text"),
     [
         (dict(code=COMPLEX, bits=64), TypeError, "complex64"),
-        (dict(device_type=CUDA), RuntimeError, "cuda"),
+        (dict(device_type=CUDA, device_id=31), RuntimeError, "cuda"),
         (dict(data=None), ValueError, "null"),
         (dict(shape=(-1,)), ValueError, "negative"),
     ],

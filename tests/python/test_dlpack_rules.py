@@ -3,12 +3,15 @@
 Where the standard and the specification differ, the specification holds; see docs/dlpack.md.
 """
 
+import backends
 import numpy as np
 import pytest
 from managed_tensor import CPU, READ_ONLY, Producer, capsule_name, managed_tensor
 
 import tack
 from tack.interop.dlpack import live_exports
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 DTYPES = [tack.bool, tack.int8, tack.int16, tack.int32, tack.int64, tack.uint8, tack.uint16,
           tack.uint32, tack.uint64, tack.float16, tack.bfloat16, tack.float32,
@@ -36,9 +39,9 @@ def test_any_stream_is_accepted_since_all_work_has_run(stream):
 
 
 @pytest.mark.parametrize("device", [None, (1, 0), (2, 3)])
-def test_any_dl_device_is_accepted_and_the_capsule_says_where_it_is(device):
+def test_any_dl_device_is_accepted_and_the_capsule_says_where_it_is(backend, device):
     tensor = managed_tensor(tack.zeros(2).__dlpack__(dl_device=device)).tensor
-    assert (tensor.device_type, tensor.device_id) == (CPU, 0)
+    assert (tensor.device_type, tensor.device_id) == (backends.DLPACK_DEVICE[backend], 0)
 
 
 @pytest.mark.parametrize("copy", [None, False])
@@ -92,7 +95,7 @@ DEVICES = {
 @pytest.mark.parametrize("device_type", DEVICES)
 @pytest.mark.parametrize("arguments", [{}, {"device": "cpu"}, {"copy": True}])
 def test_every_other_device_type_is_named(device_type, arguments):
-    producer = Producer(device_type=device_type)
+    producer = Producer(device_type=device_type, device_id=31)
     with pytest.raises((ValueError, RuntimeError), match=DEVICES[device_type]):
         tack.from_dlpack(producer, **arguments)
     assert producer.deleted == 0
@@ -195,14 +198,14 @@ def test_a_dimension_of_one_may_have_any_stride(shape):
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 2), (0, 2**62, 2**62)])
 @pytest.mark.parametrize("strides", [None, "zeros", "ones", "huge"])
 @pytest.mark.parametrize("data", ["null", "address", "misaligned"])
-def test_no_elements_of_any_shape_strides_and_address(shape, strides, data):
+def test_no_elements_of_any_shape_strides_and_address(backend, shape, strides, data):
     value = {"zeros": 0, "ones": 1, "huge": 2**62}.get(strides)
     producer = Producer(shape=shape, strides=None if value is None else (value,) * len(shape))
     tensor = producer.managed.tensor
     tensor.data = {"null": None, "address": tensor.data, "misaligned": 1}[data]
     array = tack.from_dlpack(producer)
     assert (array.shape, array.size, array.tolist() is not None) == (shape, 0, True)
-    if max(shape) < 2**32:
+    if backend == "cpu" and max(shape) < 2**32:
         assert np.from_dlpack(array).shape == shape
     del array
     assert producer.deleted == 1

@@ -23,6 +23,8 @@ from managed_tensor import (
 import tack
 from tack.interop.dlpack import dlpack_to_array, live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 API = api_of(tack.Array)
 
 
@@ -64,13 +66,14 @@ def test_a_managed_tensor_describes_the_array_and_pins_it():
     managed = export(array)
     pointer, tensor = array.ptr, managed.contents.tensor
     assert (managed.contents.major, managed.contents.flags) == (1, 0)
-    assert (tensor.data, tensor.device_type, tensor.device_id) == (pointer, CPU, 0)
+    place = tensor.device_type, tensor.device_id
+    assert (tensor.data, place) == (pointer, array.__dlpack_device__())
     assert (tensor.code, tensor.bits, tensor.lanes, tensor.ndim) == (INT, 16, 1, 2)
     assert (tensor.shape[:2], tensor.strides[:2]) == ([2, 3], [3, 1])
     del array
     gc.collect()
     assert live_exports() == before + 1
-    assert ctypes.c_int16.from_address(pointer + 10).value == 5
+    assert tack.array_from_ptr(pointer, tack.int16, 6)[5] == 5
     give_back(managed)
     assert live_exports() == before
 
@@ -138,7 +141,7 @@ def test_an_array_from_a_read_only_managed_tensor_is_read_only():
         (dict(strides=(2,)), tack.NonContiguousError),
         (dict(code=COMPLEX, bits=64), TypeError),
         (dict(data=None), ValueError),
-        (dict(device_type=CUDA), RuntimeError),
+        (dict(device_type=CUDA, device_id=31), RuntimeError),
         (dict(major=2), ValueError),
     ],
 )
@@ -162,7 +165,9 @@ def allocate(**fields):
     out = ctypes.POINTER(Versioned)()
     extents = fields.pop("shape", (2, 3))
     shape = (ctypes.c_int64 * max(1, len(extents)))(*extents)
-    values = {"device_type": CPU, "code": FLOAT, "bits": 32, "lanes": 1, "ndim": len(extents)}
+    device_type, device_id = tack.zeros(1).__dlpack_device__()
+    place = {"device_type": device_type, "device_id": device_id}
+    values = place | {"code": FLOAT, "bits": 32, "lanes": 1, "ndim": len(extents)}
     prototype = Tensor(**(values | fields))
     prototype.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     status = API.allocate(ctypes.byref(prototype), ctypes.byref(out), None, report)
@@ -176,7 +181,7 @@ def test_the_allocator_makes_writable_memory_of_the_prototypes_kind():
     tensor = managed.contents.tensor
     assert (tensor.shape[:2], tensor.strides[:2]) == ([2, 3], [3, 1])
     assert (tensor.code, tensor.bits, managed.contents.flags) == (INT, 64, 0)
-    ctypes.memset(tensor.data, 1, 48)
+    tack.array_from_ptr(tensor.data, tack.int64, (2, 3), writable=True).fill(1)
     assert live_exports() == before + 1
     give_back(managed)
     assert live_exports() == before
@@ -193,7 +198,7 @@ def test_the_allocator_makes_writable_memory_of_the_prototypes_kind():
         (dict(ndim=-1), "ValueError", "-1 dimensions"),
         (dict(device_type=3), "ValueError", "kDLCUDAHost"),
         (dict(device_type=8), "ValueError", "kDLMetal"),
-        (dict(device_type=CUDA), "RuntimeError", "cuda"),
+        (dict(device_type=CUDA, device_id=31), "RuntimeError", "cuda"),
     ],
 )
 def test_the_allocator_reports_its_errors_to_the_caller(fields, kind, text):
@@ -232,7 +237,7 @@ def test_read_only_and_device_hold_over_the_api():
         (dict(strides=(2,)), tack.NonContiguousError),
         (dict(code=COMPLEX, bits=64), TypeError),
         (dict(data=None), ValueError),
-        (dict(device_type=CUDA), RuntimeError),
+        (dict(device_type=CUDA, device_id=31), RuntimeError),
         (dict(major=2, data=None), ValueError),
     ],
 )

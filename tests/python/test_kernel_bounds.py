@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from launcher import kernel
 from test_kernel_errors import error_of_body, in_loop
 
 import tack
 
+pytestmark = pytest.mark.usefixtures("backend")
 
-@tack.kernel(check_bounds=True)
+
+@kernel(check_bounds=True)
 def shifted(x, y, by):
     for i in range(len(y)):
         y[i] = x[i + by]
@@ -36,7 +39,7 @@ def test_a_launch_with_a_fault_completes_and_reads_zeros():
     assert (y[:50_000] == 2).all() and (y[50_000:] == 0).all()
 
 
-@tack.kernel(check_bounds=True)
+@kernel(check_bounds=True)
 def scattered(x, at, value):
     for k in range(len(at)):
         x[at[k], 1] = value
@@ -50,7 +53,7 @@ def test_nothing_out_of_range_is_stored(outside):
     assert np.argwhere(whole).tolist() == [[3, 1], [5, 1]]
 
 
-@tack.kernel(check_bounds=True)
+@kernel(check_bounds=True)
 def axes(x, i, j):
     for _ in range(1):
         x[i, j] += 1
@@ -69,7 +72,7 @@ def fetch(values, i):
     return values[i]
 
 
-@tack.kernel(check_bounds=True)
+@kernel(check_bounds=True)
 def through_function(x, table, y):
     for i in range(len(y)):
         y[i] = fetch(table, i) + fetch(x, 0)
@@ -80,7 +83,7 @@ def test_a_fault_in_a_device_function_names_the_kernels_array():
         through_function(np.ones(1), np.ones(2), np.zeros(3))
 
 
-@tack.kernel(check_bounds=True)
+@kernel(check_bounds=True)
 def counted(bins, data):
     for i in range(len(data)):
         tack.atomic_add(bins, data[i], 1)
@@ -93,7 +96,7 @@ def test_an_atomic_out_of_range_changes_nothing():
     assert bins.tolist() == [0, 2, 0, 0, 0, 0, 0, 0]
 
 
-@tack.kernel(check_bounds=True)
+@kernel(check_bounds=True)
 def guarded(x, out):
     for i in range(len(out)):
         j = i - 2
@@ -110,7 +113,7 @@ def test_short_circuits_and_conditional_expressions_guard_an_index():
     assert out.tolist() == [112, 112, 6, 97, 112, 112]
 
 
-@tack.kernel(check_bounds=True)
+@kernel(check_bounds=True)
 def top_level(n, x):
     count = n[7]
     for i in range(count):
@@ -144,7 +147,7 @@ def test_bounds_of_bool_and_half_arrays_are_checked():
 
 
 def test_a_kernel_without_the_option_has_no_checks_in_it():
-    @tack.kernel
+    @kernel
     def plain(x):
         for i in range(len(x)):
             x[i] = 1
@@ -157,7 +160,7 @@ def test_a_kernel_without_the_option_has_no_checks_in_it():
 # steps
 
 
-@tack.kernel
+@kernel
 def stepped(x, n, step):
     for i in range(len(x)):
         for j in range(i, n, step):
@@ -188,7 +191,7 @@ def test_a_step_of_0_that_is_a_constant_is_a_value_error_at_its_place(step):
         error_of_body(in_loop(f"for j in range(0, n, {step}):\n    pass"), STEP=0)
 
 
-@tack.kernel
+@kernel
 def computed_step(x, steps):
     for i in range(len(x)):
         for _j in range(0, 10, steps[i]):
@@ -202,7 +205,7 @@ def test_a_step_of_0_computed_in_the_kernel_runs_no_pass():
     assert x.tolist() == [0, 2, 0]
 
 
-@tack.kernel
+@kernel
 def guarded_step(x, step):
     for i in range(len(x)):
         if step != 0:
@@ -220,7 +223,7 @@ def test_a_step_that_the_kernel_tests_may_be_0():
 # shapes
 
 
-@tack.kernel
+@kernel
 def unpacked(x, out):
     rows, columns = x.shape
     for i in range(rows):

@@ -15,12 +15,13 @@ from kernel_support import (
     define,
     elementwise,
     hard_values,
-    launch,
     numpys,
     run,
 )
 
 import tack
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 NAMES = [str(d) for d in DTYPES]
 
@@ -225,5 +226,5 @@ def test_a_local_has_the_dtype_of_all_that_is_assigned_to_it():
 def test_a_bfloat16_scalar_of_ml_dtypes_is_bfloat16():
     x = np.array([1, 3], bfloat16)
     out = np.empty(2)
-    launch(elementwise(["x * a"], ["x"], ["a"]), out, x, bfloat16.type(0.1))
+    elementwise(["x * a"], ["x"], ["a"])(out, x, bfloat16.type(0.1))
     assert out.tolist() == (x * bfloat16.type(0.1)).astype(float).tolist()

@@ -11,8 +11,11 @@ from enum import IntEnum
 
 import numpy as np
 import pytest
+from launcher import Launcher, kernel
 
 import tack
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def zeros(*shape, dtype=np.float64):
@@ -22,7 +25,7 @@ def zeros(*shape, dtype=np.float64):
 # loops
 
 
-@tack.kernel
+@kernel
 def ranges(x, n):
     for i in range(n):
         x[0, i] = i + 1
@@ -50,7 +53,7 @@ def test_parallel_loops_run_over_ranges_of_one_to_three_arguments_and_either_sig
 AXIS = (1, 3)
 
 
-@tack.kernel
+@kernel
 def index_spaces(x, n):
     for i, j in tack.ndrange(2, n):
         x[i, j] += 1
@@ -73,7 +76,7 @@ def test_index_spaces_take_extents_and_range_like_tuples():
     np.testing.assert_array_equal(x, expected)
 
 
-@tack.kernel
+@kernel
 def serial_loops(x, n):
     for i in range(len(x)):
         total = 0
@@ -116,7 +119,7 @@ def test_inner_loops_are_serial_with_break_and_continue():
     assert x.tolist() == expected
 
 
-@tack.kernel
+@kernel
 def loop_variables(x, n):
     for i in range(len(x)):
         k = -1
@@ -138,7 +141,7 @@ def test_loop_variables_are_variables():
     assert x.tolist() == [[-1, 6, 46, 1], [0, 6, 46, 2], [4, 6, 46, 3]]
 
 
-@tack.kernel
+@kernel
 def bounds_once(x, n):
     for i in range(len(x)):
         m = n
@@ -156,7 +159,7 @@ def test_the_bounds_of_a_loop_are_evaluated_once():
     assert x.tolist() == [109, 109]
 
 
-@tack.kernel
+@kernel
 def continue_in_parallel(x):
     for i in range(len(x)):
         if i % 3 == 0:
@@ -173,7 +176,7 @@ def test_continue_ends_an_iteration_of_a_parallel_loop():
 # branches and conditions
 
 
-@tack.kernel
+@kernel
 def branches(x, out):
     for i in range(x.size):
         v = x[i]
@@ -193,7 +196,7 @@ def test_branches_and_conditional_expressions_choose_as_python():
     assert out.tolist() == [-1, 0, 2, 4, 3, 2, 4]
 
 
-@tack.kernel
+@kernel
 def comparisons(x, out):
     for i in range(len(x)):
         out[i, 0] = 0 < x[i] <= 2 < 3
@@ -208,7 +211,7 @@ def test_chained_comparisons_hold_for_each_pair():
     assert out.tolist() == expected
 
 
-@tack.kernel
+@kernel
 def chained_effect(x, count, out):
     for i in range(1):
         if 0 <= tack.atomic_add(count, 0, 1) < 5:
@@ -222,7 +225,7 @@ def test_a_chained_comparison_evaluates_each_operand_once():
     assert count.tolist() == [1, 1] and out[0] == 1
 
 
-@tack.kernel
+@kernel
 def short_circuit(x, out):
     for i in range(len(out)):
         j = i - 2
@@ -241,7 +244,7 @@ def test_and_or_and_conditional_expressions_skip_what_does_not_count():
 # variables and assignment
 
 
-@tack.kernel
+@kernel
 def assignments(x):
     for i in range(len(x)):
         a, b = i, i + 1
@@ -268,7 +271,7 @@ def test_tuple_assignment_evaluates_the_right_side_first():
     assert x.tolist() == expected
 
 
-@tack.kernel
+@kernel
 def augmented(x, at, count):
     for i in range(1):
         v = 7
@@ -298,7 +301,7 @@ def test_augmented_assignment_evaluates_the_index_once():
     assert x.tolist() == [v**2, 0, 8, 2] and count[0] == 3
 
 
-@tack.kernel
+@kernel
 def reassigned_parameter(x, a, n: int):
     a = a * 2
     n //= 2
@@ -313,7 +316,7 @@ def test_a_scalar_parameter_is_a_variable():
     assert x.tolist() == [3, 3, 0, 0]
 
 
-@tack.kernel
+@kernel
 def scalars_at_top(x):
     n, m = x.shape[0], x.shape[-1]
     half = n // 2
@@ -334,7 +337,7 @@ def test_scalar_variables_outside_loops_are_seen_inside():
     np.testing.assert_array_equal(x, expected)
 
 
-@tack.kernel
+@kernel
 def annotated_local(x):
     for i in range(len(x)):
         v: tack.int32 = x[i]
@@ -351,7 +354,7 @@ def test_an_annotation_gives_a_local_its_dtype():
 # values
 
 
-@tack.kernel
+@kernel
 def shapes(x, out):
     for _ in range(1):
         out[0] = x.shape[0]
@@ -367,7 +370,7 @@ def test_shape_size_and_len_are_the_arrays():
     assert out.tolist() == [2, 4, 3, 24, 2]
 
 
-@tack.kernel
+@kernel
 def casts(x, out):
     for i in range(len(x)):
         out[i, 0] = int(x[i])
@@ -386,7 +389,7 @@ def test_dtypes_and_numpy_types_and_python_types_cast():
         assert row == [int(v), as_uint8, float(np.float32(v)), 1, 1.5, 2]
 
 
-@tack.kernel
+@kernel
 def builtins(x, out):
     for i in range(len(x)):
         out[i, 0] = abs(x[i])
@@ -404,7 +407,7 @@ def test_builtin_functions_are_pythons():
         assert row == [abs(v), min(v, 1, 2), max(-1.0, v), v**2, v // 2, v % 2]
 
 
-@tack.kernel
+@kernel
 def bits(x, out):
     for i in range(len(x)):
         out[i, 0] = ~x[i]
@@ -421,7 +424,7 @@ def test_bit_operations_and_shifts_are_pythons():
         assert row == [~v, v & 12 | 1 ^ 3, v << 2, v >> 1, 0]
 
 
-@tack.kernel
+@kernel
 def elementary(x, out):
     for i in range(len(x)):
         v = x[i]
@@ -453,7 +456,7 @@ def test_functions_of_the_math_module_are_pythons():
         np.testing.assert_allclose(row, expected, rtol=1e-14)
 
 
-@tack.kernel
+@kernel
 def integer_math(x, out):
     for i in range(len(x)):
         out[i] = math.pow(x[i], 2) + math.fabs(x[i]) + math.degrees(x[i]) + math.sqrt(x[i])
@@ -465,7 +468,7 @@ def test_math_functions_of_integers_are_computed_in_float64():
     assert out[0] == 81 + 9 + math.degrees(9) + 3
 
 
-@tack.kernel
+@kernel
 def precision(x, out):
     for i in range(len(x)):
         out[i] = 2.0 * x[i] + math.pow(x[i], 3) + math.degrees(x[i]) * i + 1
@@ -501,7 +504,7 @@ def smoothed(x, i):
     return clamp(x[i - 1] + x[i + 1], 0.0, 1.0) / 2
 
 
-@tack.kernel
+@kernel
 def device_functions(x, y):
     for i in range(1, len(x) - 1):
         y[i] = smoothed(x, i)
@@ -520,7 +523,7 @@ def test_a_device_function_runs_as_python_outside_kernels():
     assert (clamp.__name__, clamp.__doc__) == ("clamp", "Returns early.")
 
 
-@tack.kernel
+@kernel
 def calls_later(x):
     for i in range(len(x)):
         x[i] = defined_later(i) * SCALE_LATER
@@ -543,7 +546,7 @@ def test_what_a_kernel_uses_may_be_defined_after_it():
 # atomics
 
 
-@tack.kernel
+@kernel
 def atomics(bins, extremes, grid, old, data):
     for i in range(len(data)):
         tack.atomic_add(bins, data[i] % 4, 1)
@@ -579,7 +582,7 @@ PRECISE = np.float64(0.1)
 ENABLED = False
 
 
-@tack.kernel
+@kernel
 def captures(x):
     for i in range(len(x)):
         x[i] = FACTOR * WEIGHTS[0] + WEIGHTS[1][-1] + len(WEIGHTS) + HIGH
@@ -605,7 +608,7 @@ def test_a_changed_global_is_seen_by_the_next_launch():
         FACTOR = 2
 
 
-@tack.kernel
+@kernel
 def numpy_scalar(x, out):
     for i in range(len(x)):
         out[i] = x[i] * PRECISE
@@ -618,7 +621,7 @@ def test_a_captured_numpy_scalar_keeps_its_dtype():
 
 
 def make_adder(amount):
-    @tack.kernel
+    @kernel
     def add(x):
         for i in range(len(x)):
             x[i] += amount
@@ -647,7 +650,7 @@ def test_a_changed_constant_of_a_device_function_is_seen():
     def offset(v):
         return v + amount
 
-    @tack.kernel
+    @kernel
     def k(x):
         for i in range(len(x)):
             x[i] = offset(i)
@@ -669,7 +672,7 @@ def two_more(v):
 
 
 def test_a_replaced_device_function_is_called():
-    @tack.kernel
+    @kernel
     def k(x):
         for i in range(len(x)):
             x[i] = more(i)
@@ -685,7 +688,7 @@ def test_a_constant_of_another_module_is_seen_and_its_changes(tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     settings = importlib.import_module("tack_test_settings")
 
-    @tack.kernel
+    @kernel
     def k(x):
         for i in range(len(x)):
             x[i] = settings.SCALE
@@ -700,7 +703,7 @@ def test_a_constant_of_another_module_is_seen_and_its_changes(tmp_path, monkeypa
 
 
 def test_the_type_of_a_captured_number_is_part_of_its_value():
-    @tack.kernel
+    @kernel
     def k(x, out):
         for i in range(len(x)):
             out[i] = x[i] * two
@@ -715,7 +718,7 @@ def test_the_type_of_a_captured_number_is_part_of_its_value():
 # parameters
 
 
-@tack.kernel
+@kernel
 def fixed_dtype(a: tack.float64, b, x, out):
     for i in range(len(x)):
         out[i, 0] = a * x[i]
@@ -793,7 +796,7 @@ def test_a_kernel_with_options_runs_and_keeps_its_function():
     assert with_options.__name__ == with_options.__wrapped__.__name__ == "with_options"
     assert with_options.__doc__ == "What it does."
     assert with_options.__module__ == __name__
-    assert make_adder(1)[0].__qualname__ == "make_adder.<locals>.add"
+    assert make_adder(1)[0].kernel.__qualname__ == "make_adder.<locals>.add"
 
 
 def cell(text, name):
@@ -801,7 +804,7 @@ def cell(text, name):
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     namespace = {"tack": tack}
     exec(compile(text, name, "exec"), namespace)
-    return namespace["k"]
+    return Launcher(namespace["k"])
 
 
 def test_a_redefined_notebook_kernel_is_the_new_one():
@@ -837,7 +840,7 @@ def test_a_kernel_may_be_indented_with_tabs_and_hold_lines_that_are_not():
 # whole kernels
 
 
-@tack.kernel
+@kernel
 def stencil(x, y):
     for i, j in tack.ndrange((1, x.shape[0] - 1), (1, x.shape[1] - 1)):
         y[i, j] = 0.25 * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
@@ -854,7 +857,7 @@ def test_a_stencil_gives_numpys_bits(dtype):
     np.testing.assert_array_equal(y, expected)
 
 
-@tack.kernel
+@kernel
 def slope(z, dx, dy, out):
     for i, j in tack.ndrange((1, z.shape[0] - 1), (1, z.shape[1] - 1)):
         gx = (z[i, j + 1] - z[i, j - 1]) / (2.0 * dx)

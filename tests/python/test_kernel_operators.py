@@ -19,11 +19,12 @@ from kernel_support import (
     elementwise,
     hard_values,
     is_float,
-    launch,
     numpys,
     pairs,
     run,
 )
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 COMPARISONS = ["x == y", "x != y", "x < y", "x <= y", "x > y", "x >= y"]
 BITWISE = ["x & y", "x | y", "x ^ y"]
@@ -216,11 +217,11 @@ def test_a_result_does_not_depend_on_position_or_length(dtype):
     kernel = elementwise(expressions, ["x", "y"])
     wide = np.dtype(np.float64 if dtype in FLOATS else np.int64)
     whole = [np.empty(len(x), wide) for _ in expressions]
-    launch(kernel, *whole, x, y)
+    kernel(*whole, x, y)
     for size, start in itertools.product(range(1, 71), (0, 1, 37)):
         part = slice(start, start + size)
         results = [np.empty(size, wide) for _ in expressions]
-        launch(kernel, *results, x[part], y[part])
+        kernel(*results, x[part], y[part])
         for expression, got, right in zip(expressions, results, whole):
             same = (bits(got) == bits(right[part])).all()
             assert same, f"{expression} ({dtype}) from {start}, {size} elements"

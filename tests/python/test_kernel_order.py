@@ -11,6 +11,8 @@ from kernel_support import define
 
 import tack
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 PREAMBLE = """
 @tack.func
 def count(c):

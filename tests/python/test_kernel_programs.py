@@ -16,6 +16,8 @@ from kernel_support import assert_same, define, hard_values, numpys, run
 
 import tack
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 SIZE = 37
 settings.register_profile(
     "kernels",

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from launcher import kernel
 from test_kernel_errors import error_of_body, in_loop
 
 import tack
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 # Random123's known answers for philox4x32-10: counter, key, output.
 KNOWN = [
@@ -18,7 +21,7 @@ def words(text):
     return [int(word, 16) for word in text.split()]
 
 
-@tack.kernel
+@kernel
 def one(seed, i, j, single, double):
     for _ in range(1):
         single[0] = tack.random(seed, i, j)
@@ -45,7 +48,7 @@ def philox(key, i, j=0):
     return c[0] | c[1] << 32
 
 
-@tack.kernel
+@kernel
 def many(seed, out):
     for i in range(len(out)):
         out[i, 0] = tack.random(seed, i, dtype=tack.float64)
@@ -63,7 +66,7 @@ def test_further_indices_are_counters_under_the_block_before_as_key():
         assert row.tolist() == [(block >> 11) / 2**53 for block in blocks]
 
 
-@tack.kernel
+@kernel
 def fill(seed, out):
     for i in range(len(out)):
         out[i] = tack.random(seed, i)
@@ -95,7 +98,7 @@ def test_the_numbers_depend_on_seed_and_index_and_not_on_the_threads():
     assert (first == other).mean() < 0.001
 
 
-@tack.kernel
+@kernel
 def narrow(x, out):
     for i in range(len(x)):
         out[i] = x[i] * tack.random(x[i] + 0, i)
@@ -122,7 +125,7 @@ def test_a_mistake_in_a_call_is_named(call, words):
     assert all(word in message for word in words), message
 
 
-@tack.kernel
+@kernel
 def rounded(x, out):
     for i in range(len(x)):
         out[i] = round(x[i])

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+from launcher import kernel
 from test_kernel_errors import error_of, error_of_body, in_loop
 
 import tack
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 RNG = np.random.default_rng(4)
 
 
-@tack.kernel
+@kernel
 def arithmetic(x, out):
     for i in range(len(x)):
         u = tack.vector(x[i, 0], x[i, 1], x[i, 2])
@@ -25,7 +28,7 @@ def test_operators_act_component_by_component_and_with_numbers():
     np.testing.assert_array_equal(out, (-x + 2 * x // 3 - (x - 1) % 2) / 4 + x * x - x)
 
 
-@tack.kernel
+@kernel
 def products(x, out):
     for _ in range(1):
         m = tack.matrix((x[0], x[1], x[2]), (x[3], x[4], x[5]))
@@ -47,7 +50,7 @@ def test_matrix_products_are_numpys():
     assert out.tolist() == [*(m @ v), *(m @ m.T).ravel(), *(m @ v @ m), v @ v]
 
 
-@tack.kernel
+@kernel
 def geometry(x, out):
     for _ in range(1):
         u = tack.vector(x[0], x[1], x[2])
@@ -65,7 +68,7 @@ def test_dot_cross_and_length_are_numpys():
     assert out.tolist() == [*np.cross(u, v), u @ v, np.linalg.norm(u - v), 3]
 
 
-@tack.kernel
+@kernel
 def elements(k, out):
     for i in range(len(out)):
         v = tack.vector(10, 20, 30)
@@ -90,7 +93,7 @@ def test_an_element_is_read_and_assigned_by_a_constant_or_a_computed_index():
     ]
 
 
-@tack.kernel
+@kernel
 def common_type(x, n, out):
     for i in range(len(x)):
         v = tack.vector(1, x[i], n[i])
@@ -107,7 +110,7 @@ def test_all_components_have_the_type_that_they_have_together():
     assert out[0, 1] == 3.5
 
 
-@tack.kernel
+@kernel
 def swapped(out):
     for _ in range(1):
         u, v = tack.vector(1, 2), tack.vector(3, 4)
@@ -126,7 +129,7 @@ def test_vectors_are_values_and_the_right_side_comes_first():
     assert out.tolist() == [3, 4, 2, 1, 9]
 
 
-@tack.kernel
+@kernel
 def escape_time(c, out):
     for i in range(len(c)):
         z, n = tack.vector(0.0, 0.0), 0
@@ -149,7 +152,7 @@ def test_vectors_change_in_loops_and_stand_in_their_conditions():
     assert out.tolist() == expected
 
 
-@tack.kernel
+@kernel
 def outside(x, out):
     shift = tack.vector(1, 2)
     shift[1] = 5
@@ -191,7 +194,7 @@ def eigen(m, count):
     return tack.dot(v, m @ v), v
 
 
-@tack.kernel
+@kernel
 def calls(x, out):
     for _ in range(1):
         out[0], out[1] = reflected(tack.vector(x[0], x[1]), tack.vector(0, 1))
@@ -214,7 +217,7 @@ def counted(count, v):
     return tack.atomic_add(count, 0, 1), v
 
 
-@tack.kernel
+@kernel
 def effects(count, out):
     for i in range(len(out)):
         old, w = counted(count, tack.vector(i, tack.atomic_add(count, 1, 1)))

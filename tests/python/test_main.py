@@ -31,7 +31,8 @@ def test_the_table_names_versions_compiler_cache_and_every_backend(tmp_path):
     assert heading.startswith(f"tack {tack.__version__}   libtack {tack.__version__}   ")
     assert str(tmp_path) in heading
     assert heading.endswith("(0 MB of 512)")
-    assert [row.split()[0] for row in rows] == ["cpu", "cuda", "hip", "level_zero", "metal"]
+    first_lines = [row for row in rows if not row.startswith(" ")]
+    assert [row.split()[0] for row in first_lines] == ["cpu", "cuda", "hip", "level_zero", "metal"]
     assert rows[0].split()[1] == "ready"
 
 
@@ -51,7 +52,7 @@ def test_json_holds_what_the_table_holds(tmp_path):
         "limit": 7 * 2**20,
         "entries": 0,
     }
-    assert report["devices"] == ["cpu"]
+    assert report["devices"] == [str(device) for device in tack.devices()]
     assert report["compiler"]
     assert report["threads"] >= 1
 

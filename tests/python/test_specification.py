@@ -1,4 +1,4 @@
-"""One test for each row of the specification's tables, on the host.
+"""One test for each row of the specification's tables.
 
 Rows about another backend's memory hold here as what the host says to it; rows about
 tack.interop.vtk and about the options of other backends are tested with those.
@@ -6,12 +6,15 @@ tack.interop.vtk and about the options of other backends are tested with those.
 
 import gc
 
+import backends
 import numpy as np
 import pytest
-from managed_tensor import COMPLEX, CPU, METAL, Producer, managed_tensor
+from managed_tensor import COMPLEX, METAL, Producer, managed_tensor
 
 import tack
 from tack.interop.dlpack import array_to_dlpack, dlpack_to_array, live_exports
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 # The mechanisms: direction, zero-copy, who keeps the memory alive
 
@@ -45,9 +48,9 @@ def test_mechanism_from_dlpack_with_copy_true_is_a_copy():
 
 
 def test_mechanism_array_from_ptr_is_zero_copy_and_keeps_nothing():
-    memory = np.arange(3.0)
-    array = tack.array_from_ptr(memory.ctypes.data, tack.float64, 3)
-    assert array.ptr == memory.ctypes.data
+    memory = tack.array(np.arange(3.0))
+    array = tack.array_from_ptr(memory.ptr, tack.float64, 3)
+    assert array.ptr == memory.ptr
     assert not array.writable
     memory[0] = 7
     assert array[0] == 7
@@ -62,17 +65,20 @@ def test_mechanism_export_memory_is_refused_by_the_host():
 
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_buffer_of_the_host_is_exported_as_kdlcpu_with_the_arrays_data(max_version):
+def test_a_buffer_is_exported_as_its_backends_device_type_with_the_arrays_data(
+    backend, max_version
+):
     array = tack.zeros((2, 3))
     tensor = managed_tensor(array_to_dlpack(array, max_version)).tensor
-    assert (tensor.device_type, tensor.device_id, tensor.data) == (CPU, 0, array.ptr)
+    place = tensor.device_type, tensor.device_id
+    assert (place, tensor.data) == ((backends.DLPACK_DEVICE[backend], 0), array.ptr)
     assert (tensor.strides[:2], tensor.byte_offset) == ([3, 1], 0)
 
 
 def test_buffer_wrapped_from_a_pointer_is_exported_with_that_pointer():
-    memory = np.zeros(3)
-    array = tack.array_from_ptr(memory.ctypes.data, tack.float64, 3, writable=True)
-    assert managed_tensor(array_to_dlpack(array)).tensor.data == memory.ctypes.data
+    memory = tack.zeros(3, tack.float64)
+    array = tack.array_from_ptr(memory.ptr, tack.float64, 3, writable=True)
+    assert managed_tensor(array_to_dlpack(array)).tensor.data == memory.ptr
 
 
 # DLPack device types and the backend that wraps them

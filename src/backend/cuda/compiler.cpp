@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backend/cuda/nvrtc.hpp"
 #include "kernel/cache.hpp"
 #include "tack/config.hpp"
 #include "tack/error.hpp"
@@ -12,50 +13,12 @@
 namespace tack::cuda {
 namespace {
 
-using gpu::Entry;
-using Program = struct ProgramHandle*;
-
-/// nvrtcResult
-constexpr int compilation_failed = 6;
-constexpr int builtins_missing = 7;
-
 #ifdef _WIN32
 constexpr const char* library_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll",
                                          "nvrtc64_112_0.dll"};
 #else
 constexpr const char* library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
 #endif
-
-/// Source: NVRTC's reference.
-struct Nvrtc final : gpu::DriverTable {
-    /// The compiler of this process, opened at the first call that succeeds. Throws runtime with
-    /// all places where it was looked for.
-    static Nvrtc& get();
-
-    Entry<int(int*, int*)> get_version{*this, "nvrtcVersion"};
-    Entry<int(int*)> count_architectures{*this, "nvrtcGetNumSupportedArchs"};
-    Entry<int(int*)> get_architectures{*this, "nvrtcGetSupportedArchs"};
-    Entry<int(Program*, const char*, const char*, int, const char* const*, const char* const*)>
-        create{*this, "nvrtcCreateProgram"};
-    Entry<int(Program*)> destroy{*this, "nvrtcDestroyProgram"};
-    Entry<int(Program, int, const char* const*)> compile{*this, "nvrtcCompileProgram"};
-    Entry<int(Program, std::size_t*)> log_size{*this, "nvrtcGetProgramLogSize"};
-    Entry<int(Program, char*)> log{*this, "nvrtcGetProgramLog"};
-    Entry<int(Program, std::size_t*)> ptx_size{*this, "nvrtcGetPTXSize"};
-    Entry<int(Program, char*)> ptx{*this, "nvrtcGetPTX"};
-    Entry<int(Program, std::size_t*)> cubin_size{*this, "nvrtcGetCUBINSize"};
-    Entry<int(Program, char*)> cubin{*this, "nvrtcGetCUBIN"};
-
-    /// Read by nvrtcGetErrorString's convention: a name for each code.
-    void check(Status status, const std::string& doing) const;
-
-    int major = 0;
-    int minor = 0;
-    std::vector<int> architectures;  // ascending
-
-private:
-    Nvrtc();
-};
 
 /// Where NVRTC may be, the first wins. What PyPI's packages install lies beside Tack's own.
 std::vector<std::string> candidates() {
@@ -85,6 +48,8 @@ std::vector<std::string> candidates() {
             if (fs::exists(folder / name, error)) found.push_back((folder / name).string());
     return found;
 }
+
+}  // namespace
 
 Nvrtc::Nvrtc() {
     std::string tried;
@@ -132,6 +97,8 @@ void Nvrtc::check(Status status, const std::string& doing) const {
                                         " at " + where + " gave error " +
                                         std::to_string(status.code));
 }
+
+namespace {
 
 /// One program of NVRTC's, destroyed with the object.
 class Compilation {
