@@ -54,8 +54,8 @@ KEPT = ("stream ", "memory pool ", "module ")
 
 def report_of(backend):
     """What the backend's simulator has against its client, line by line."""
-    path = os.environ.get("TACK_CUDA_DRIVER")
-    if backend != "cuda" or real_gpu() or path is None:
+    path = os.environ.get("TACK_CUDA_DRIVER", "")
+    if backend != "cuda" or real_gpu() or not Path(path).is_file():
         return []
     gc.collect()
     simulator, lines = ctypes.CDLL(path), []

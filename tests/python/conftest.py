@@ -95,8 +95,10 @@ def compile_with_real_nvrtc(session):
     shutil.rmtree(sources)
     if failures:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        # What lies compiled there would not come by here again.
-        shutil.rmtree(os.environ.get("TACK_CACHE_DIR", "nowhere"), ignore_errors=True)
+        # What lies compiled in there would not come by here again.
+        cache = Path(os.environ.get("TACK_CACHE_DIR", "nowhere"))
+        if backends.BUILD in cache.parents:
+            shutil.rmtree(cache)
 
 
 def pytest_terminal_summary(terminalreporter, config):
