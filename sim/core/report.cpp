@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "core/calls.hpp"
+
 namespace tack_sim {
 namespace {
 
@@ -43,7 +45,7 @@ __attribute__((destructor)) void report_at_exit() {
     std::string text = prefixed(violations(), "tack-sim: violation: ");
     if (lister) text += prefixed(lister(), "tack-sim: leak: ");
     if (const char* path = std::getenv("TACK_SIM_REPORT")) {
-        if (FILE* file = std::fopen(path, "w")) {
+        if (FILE* file = std::fopen(path, "a")) {
             std::fwrite(text.data(), 1, text.size(), file);
             std::fclose(file);
         }
@@ -77,6 +79,8 @@ void forget_violations() {
 }
 
 void set_leak_lister(std::string (*lister)()) { report().lister = lister; }
+
+bool is_kept(const char* kind) { return environment_lists("TACK_SIM_KEEP", kind); }
 
 void silence_report() { report().silent = true; }
 

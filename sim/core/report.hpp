@@ -16,6 +16,10 @@ void forget_violations();
 // Lists what is alive, a line each; called once, when the process exits.
 void set_leak_lister(std::string (*lister)());
 
+// Whether objects of this kind ("stream") are left out of the lists of what is alive, as
+// TACK_SIM_KEEP says: a client may keep some for the life of the process, and destroys none then.
+bool is_kept(const char* kind);
+
 // The process has forked: the child has nothing to report.
 void silence_report();
 

@@ -2,10 +2,13 @@
    found by dlsym.
 
    Environment, read when the library is loaded or initialised:
-   TACK_SIM_REPORT=<file>           violations and leaks are written there at exit; without it, to
-                                    stderr, and the process exits with status 97 if there are any
+   TACK_SIM_REPORT=<file>           violations and leaks are appended there at exit; without it,
+                                    they go to stderr, and the process exits with status 97 if
+                                    there are any
    TACK_SIM_FAIL=<name>:<n>[:<e>]   call n, counted from 1, of entry point <name> returns error e
                                     (999 if left out); several, comma separated
+   TACK_SIM_KEEP=<kind>,<kind>      kinds of objects, as leaks name them ("stream", "memory pool"),
+                                    that are no leaks: the client keeps them by design
    TACK_SIM_DEVICES=<n>             devices (1); 0: cuInit returns CUDA_ERROR_NO_DEVICE
    TACK_SIM_MISSING=<name>,<name>   entry points that cuGetProcAddress and dlsym do not find
    TACK_SIM_DRIVER_VERSION=<n>      1000 * major + 10 * minor (13000); later entry points are not

@@ -39,6 +39,8 @@ struct Backend : detail::RefCounted {
     /// Launches over more bytes of arrays than this get code of their own, with forms that pay off
     /// for them alone, so that kernels over small arrays compile faster.
     const std::int64_t large_bytes;
+    /// What compiled kernels belong to and keep: devices that share it share them too.
+    detail::RefCounted* executable_scope = this;
 
     // memory
     virtual BufferRef allocate(std::int64_t nbytes, bool exportable) = 0;  // uninitialised

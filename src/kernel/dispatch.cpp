@@ -86,7 +86,7 @@ struct Variant {
 /// One compiled specialization. Entries are only added, so that launches read the list unlocked.
 struct Entry {
     Key key;
-    detail::Ref<Backend> backend;
+    detail::Ref<detail::RefCounted> scope;  // the backend's executable_scope
     Variant variant;
     detail::Ref<Executable> executable;
     std::vector<std::int32_t> stored;  // array parameters that the kernel may store to
@@ -298,9 +298,9 @@ struct Dispatcher::State {
     }
 
     Entry* find(const Bound& bound, Variant variant) const noexcept {
+        const detail::RefCounted* const scope = bound.backend->executable_scope;
         for (Entry* e = entries.load(std::memory_order_acquire); e; e = e->next)
-            if (e->variant == variant && e->backend.get() == bound.backend && e->key == bound.key)
-                return e;
+            if (e->variant == variant && e->scope.get() == scope && e->key == bound.key) return e;
         return nullptr;
     }
 
@@ -313,7 +313,7 @@ struct Dispatcher::State {
         const Specialization spec = specialization(arguments, variant);
         auto entry = std::make_unique<Entry>();
         entry->key = bound.key;
-        entry->backend = detail::Ref<Backend>(bound.backend);
+        entry->scope = detail::Ref<detail::RefCounted>(bound.backend->executable_scope);
         entry->variant = variant;
         entry->executable = bound.backend->compile(spec);
         entry->steps = spec.steps;

@@ -19,6 +19,9 @@ Traits traits_of(const Driver& driver, DeviceId device) {
                           driver.attribute(device, compute_capability_minor);
     traits.multiprocessors = std::max(1, driver.attribute(device, multiprocessor_count));
     traits.threads_per_block = driver.attribute(device, max_threads_per_block);
+    traits.pools = driver.attribute(device, memory_pools_supported) != 0 && driver.pool_create &&
+                   driver.pool_set && driver.pool_alloc && driver.pool_free && driver.pool_trim &&
+                   driver.pool_destroy;
     traits.virtual_memory = driver.attribute(device, virtual_memory_management_supported) != 0 &&
                             driver.create && driver.export_handle;
     traits.export_type =
@@ -61,7 +64,8 @@ detail::Ref<Backend> create(int index, const DeviceOptions& options) {
     DeviceId device = 0;
     driver.check(driver.device_get(&device, index),
                  [&] { return "device: cuda:" + std::to_string(index); });
-    auto context = detail::make_ref<OwnContext>(driver, device);
+    const auto context = OwnContext::of(driver, device);
+    const Traits traits = traits_of(driver, device);
     const Current current(*context);
     Stream stream = nullptr;
     const auto option = options.find("stream");
@@ -78,8 +82,7 @@ detail::Ref<Backend> create(int index, const DeviceOptions& options) {
                      [&] { return "device: making the stream of cuda:" + std::to_string(index); });
     }
     return detail::make_ref<CudaBackend>(
-        detail::make_ref<StreamQueue>(context, stream, option == options.end()),
-        traits_of(driver, device));
+        detail::make_ref<StreamQueue>(context, stream, option == options.end()), traits);
 }
 
 BackendStatus status() {
@@ -105,9 +108,9 @@ CudaBackend::CudaBackend(detail::Ref<StreamQueue> work, const Traits& traits_)
       context(*queue->context),
       driver(context.driver),
       traits(traits_) {
+    executable_scope = &context;
     // A pool of Tack's own, so that what it keeps is not taken for another library's.
-    if (!driver.pool_create || driver.attribute(context.device, memory_pools_supported) == 0)
-        return;
+    if (!traits.pools) return;
     PoolProps props;
     props.location.id = context.device;
     std::uint64_t keep = kept_bytes;

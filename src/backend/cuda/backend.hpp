@@ -15,6 +15,7 @@ struct Traits {
     int architecture = 0;  // 90 is compute capability 9.0
     int multiprocessors = 1;
     int threads_per_block = 1024;
+    bool pools = false;
     bool virtual_memory = false;
     HandleType export_type = handle_none;
 };
@@ -41,6 +42,7 @@ struct CudaBackend final : gpu::QueuedBackend {
                                    const kernel::Specialization& kernel) override;
     void enqueue(gpu::Module& module, std::size_t entry, std::optional<std::int64_t> passes,
                  std::span<void* const> parameters) override;
+    void synchronize() override;
     std::string assembly(const kernel::Specialization& kernel) override;
 
     // order: backend.cpp

@@ -37,8 +37,8 @@ const char* type_name(HandleType type) {
 /// failed half way.
 void unmap(const CudaBackend& backend, const Mapping& m, bool mapped) noexcept {
     const Driver& driver = backend.driver;
-    if (mapped) driver.unmap(m.address, m.size);
-    if (m.address) driver.unreserve(m.address, m.size);
+    const bool still_mapped = mapped && driver.unmap(m.address, m.size);
+    if (m.address && !still_mapped) driver.unreserve(m.address, m.size);
     if (m.allocation) driver.release(m.allocation);
 }
 
@@ -217,11 +217,10 @@ void unmap_after_work(CudaBackend& backend, const Mapping& mapping) noexcept {
     try {
         const Current current(backend.context);
         backend.driver.stream_synchronize(backend.queue->stream);
-        unmap(backend, mapping, true);
     } catch (const Error&) {
-        // The context is gone; physical memory of its own accord outlives it, a leak that only the
-        // context's owner could have prevented.
+        // The context is gone, and its work; such memory is of no context.
     }
+    unmap(backend, mapping, true);
 }
 
 }  // namespace

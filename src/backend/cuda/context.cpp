@@ -1,25 +1,46 @@
 #include "backend/cuda/context.hpp"
 
+#include <mutex>
+#include <vector>
+
 #include "tack/error.hpp"
 
 namespace tack::cuda {
 
-OwnContext::OwnContext(Driver& driver_, DeviceId device_) : driver(driver_), device(device_) {
-    Context current = nullptr;
-    DeviceId of = -1;
-    if (!driver.context_current(&current) && current && !driver.context_device(&of) &&
-        of == device) {
-        handle = current;
-        adopted = true;
-        return;
-    }
-    driver.check(driver.primary_retain(&handle, device), [&] {
-        return "device: retaining the primary context of cuda:" + std::to_string(device);
-    });
+namespace {
+
+struct Contexts {
+    std::mutex mutex;
+    std::vector<detail::Ref<OwnContext>> known;
+};
+Contexts& contexts() {
+    static auto* const instance = new Contexts;
+    return *instance;
 }
 
-OwnContext::~OwnContext() {
-    if (!adopted && handle && driver.primary_release) driver.primary_release(device);
+}  // namespace
+
+detail::Ref<OwnContext> OwnContext::of(Driver& driver, DeviceId device) {
+    Context handle = nullptr;
+    DeviceId of = -1;
+    const bool adopted =
+        !driver.context_current(&handle) && handle && !driver.context_device(&of) && of == device;
+    // A context may come to lie where a destroyed one has been.
+    std::uint64_t id = 0;
+    if (adopted && driver.context_id) driver.context_id(handle, &id);
+    const std::lock_guard lock(contexts().mutex);
+    for (const auto& known : contexts().known) {
+        const bool same = adopted ? known->handle == handle && known->id_ == id : !known->adopted;
+        if (known->device == device && known->adopted == adopted && same) return known;
+    }
+    if (!adopted) {
+        driver.check(driver.primary_retain(&handle, device), [&] {
+            return "device: retaining the primary context of cuda:" + std::to_string(device);
+        });
+    }
+    auto made = detail::make_ref<OwnContext>(driver, device, handle, adopted, id);
+    contexts().known.push_back(made);
+    return made;
 }
 
 Current::Current(const Driver& driver, Context context) {

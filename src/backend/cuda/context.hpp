@@ -6,17 +6,22 @@
 
 namespace tack::cuda {
 
-/// A context that another library made and Tack adopted, which is never destroyed here, or the
-/// device's primary context, which is retained.
+/// A context that another library made and Tack adopted, or the device's primary context, which is
+/// retained. It is neither destroyed nor released here, and known for the life of the process.
 struct OwnContext : detail::RefCounted {
-    /// Adopts the calling thread's current context where it is one of this device.
-    explicit OwnContext(Driver& driver, DeviceId device);
-    ~OwnContext() override;
+    /// The calling thread's current context where it is one of this device, else the primary one.
+    /// One object for each context, so that devices in it share compiled kernels.
+    static detail::Ref<OwnContext> of(Driver& driver, DeviceId device);
+    OwnContext(Driver& driver_, DeviceId device_, Context handle_, bool adopted_, std::uint64_t id)
+        : driver(driver_), device(device_), handle(handle_), adopted(adopted_), id_(id) {}
 
     Driver& driver;
     const DeviceId device;
-    Context handle = nullptr;
-    bool adopted = false;
+    const Context handle;
+    const bool adopted;
+
+private:
+    const std::uint64_t id_;  // 0 where the driver has none
 };
 
 /// Makes a context current on this thread for as long as it lives. What was current comes back,

@@ -131,8 +131,13 @@ void Driver::fail(Status status, const std::string& doing) const {
 
 int Driver::attribute(DeviceId device, Attribute attribute) const {
     int value = 0;
+    const Status status = device_attribute(&value, attribute, device);
     // A driver that does not know an attribute has not got what it is about.
-    return device_attribute(&value, attribute, device) ? 0 : value;
+    if (status.code == invalid_value) return 0;
+    check(status, [&] {
+        return "attribute " + std::to_string(attribute) + " of cuda:" + std::to_string(device);
+    });
+    return value;
 }
 
 std::string driver_summary(const Driver& driver, DeviceId device) {

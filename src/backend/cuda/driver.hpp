@@ -148,12 +148,13 @@ struct Driver final : gpu::DriverTable {
 
     // contexts
     Entry<int(Context*, DeviceId)> primary_retain{*this, "cuDevicePrimaryCtxRetain", 7000};
-    Entry<int(DeviceId)> primary_release{*this, "cuDevicePrimaryCtxRelease_v2", 11000,
-                                         "release of the primary context"};
     Entry<int(Context*)> context_current{*this, "cuCtxGetCurrent", 4000};
     Entry<int(Context)> context_push{*this, "cuCtxPushCurrent_v2", 4000};
     Entry<int(Context*)> context_pop{*this, "cuCtxPopCurrent_v2", 4000};
     Entry<int(DeviceId*)> context_device{*this, "cuCtxGetDevice", 2000};
+    Entry<int(Context, std::uint64_t*)> context_id{*this, "cuCtxGetId", 12000,
+                                                   "identity of a context"};
+    Entry<int()> context_synchronize{*this, "cuCtxSynchronize", 2000};
 
     // streams and events
     Entry<int(Stream*, unsigned)> stream_create{*this, "cuStreamCreate", 2000};

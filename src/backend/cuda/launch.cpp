@@ -15,21 +15,21 @@ constexpr std::int64_t most_blocks = INT32_MAX;
 constexpr std::int64_t blocks_each = 8;
 
 struct CudaModule final : gpu::Module {
-    CudaModule(CudaBackend& backend_, std::string name_)
-        : backend(&backend_), name(std::move(name_)) {}
+    CudaModule(OwnContext& context_, std::string name_)
+        : context(&context_), name(std::move(name_)) {}
     ~CudaModule() override {
         if (!module) return;
         try {
-            const Current current(backend->context);
-            // The driver unloads code at once, that of queued launches too.
-            backend->driver.stream_synchronize(backend->queue->stream);
-            backend->driver.module_unload(module);
+            const Current current(*context);
+            // The driver unloads code at once, that of queued launches too, on whichever stream.
+            context->driver.context_synchronize();
+            context->driver.module_unload(module);
         } catch (const Error&) {
             // The context is gone, and its modules with it.
         }
     }
 
-    const detail::Ref<CudaBackend> backend;
+    const detail::Ref<OwnContext> context;
     const std::string name;  // of the kernel
     ModuleId module = nullptr;
     struct Function {
@@ -55,7 +55,7 @@ codegen::GpuSource CudaBackend::emit(const kernel::Specialization& spec,
 detail::Ref<gpu::Module> CudaBackend::build(const codegen::GpuSource& source,
                                             const kernel::Specialization& spec) {
     const Image image = cuda::compile(source.text, traits.architecture, spec.options.fast_math);
-    auto module = detail::make_ref<CudaModule>(*this, spec.program->kernel.name);
+    auto module = detail::make_ref<CudaModule>(context, spec.program->kernel.name);
     const auto doing = [&] { return "loading kernel " + module->name + " on " + device_name(); };
     const Current current(context);
     const Status loaded =
@@ -95,6 +95,12 @@ void CudaBackend::enqueue(gpu::Module& module_, std::size_t entry_,
             return "launching " + module.name + " on " + device_name() + " with " +
                    std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads";
         });
+}
+
+void CudaBackend::synchronize() {
+    const Current current(context);
+    QueuedBackend::synchronize();
+    reclaim(false);
 }
 
 std::string CudaBackend::assembly(const kernel::Specialization& spec) {

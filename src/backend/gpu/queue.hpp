@@ -41,7 +41,7 @@ struct QueuedBackend : Backend {
 
     detail::Ref<Executable> compile(const kernel::Specialization& kernel) final;
     void launch(Executable& executable, const LaunchArguments& arguments) override;
-    void synchronize() final { queue_->synchronize(); }
+    void synchronize() override { queue_->synchronize(); }
     std::string source(const kernel::Specialization& kernel) final;
 
     // What each backend does its own way.

@@ -1,0 +1,61 @@
+/// Tack in processes of its own on the simulated CUDA driver.
+#pragma once
+
+#include "sim_cuda_client.hpp"
+#include "support.hpp"
+#include "tack/tack.hpp"
+
+namespace tack::test {
+
+/// How a process with Tack ended, and what it had to say.
+struct Told : Ending {
+    std::string text;
+};
+
+/// Runs `program` in a child process with this environment, and returns what it returned there.
+inline Told run_tack(const std::function<std::string()>& program,
+                     const std::vector<std::pair<std::string, std::string>>& environment = {}) {
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("tack_cuda_client_" + std::to_string(getpid()));
+    Told told;
+    static_cast<Ending&>(told) = run_client([&] {
+        setenv("TACK_CUDA_DRIVER", TACK_SIM_CUDA, 1);
+        setenv("TACK_NVRTC", TACK_SIM_NVRTC, 1);
+        setenv("TACK_SIM_CACHE", TACK_SIM_KERNELS, 1);
+        setenv("TACK_SIM_KEEP", "stream,memory pool,module", 1);
+        for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+        std::string text;
+        try {
+            text = program();
+        } catch (const std::exception& error) {
+            fprintf(stderr, "%s\n", error.what());
+            _exit(client_failed);
+        }
+        std::ofstream(path) << text;
+    });
+    std::ifstream file(path);
+    told.text.assign(std::istreambuf_iterator<char>(file), {});
+    std::filesystem::remove(path);
+    return told;
+}
+
+/// What the simulator writes into a buffer.
+inline std::string sim_text(const char* function) {
+    const Entry<size_t(char*, size_t)> write{function};
+    std::string text(write(nullptr, size_t{0}), '\0');
+    write(text.data(), text.size());
+    text.resize(text.empty() ? 0 : text.size() - 1);
+    return text;
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find('\n', begin), text.size());
+        lines.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return lines;
+}
+
+}  // namespace tack::test
