@@ -1,12 +1,9 @@
 // `tack_tests --backend=cuda` runs the suites of arrays, DLPack, pointers and kernels there, but
 // for what the table leaves out, and says how many tests ran and were skipped.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <map>
-#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -105,28 +102,6 @@ struct Skipping final : testing::EmptyTestEventListener {
     std::map<std::string, int> skipped;
 };
 
-/// What the driver's simulator has against its client; none where the driver is a real one.
-std::string report_of_the_simulator() {
-    std::string report;
-    const char* path = std::getenv("TACK_CUDA_DRIVER");
-    void* simulator = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    if (!simulator) return report;
-    for (const char* name : {"tack_sim_violations", "tack_sim_live_objects"}) {
-        const auto function =
-            reinterpret_cast<std::size_t (*)(char*, std::size_t)>(dlsym(simulator, name));
-        std::string text(function ? function(nullptr, 0) : 0, ' ');
-        if (function) function(text.data(), text.size());
-        std::istringstream lines(text.c_str());
-        for (std::string line; std::getline(lines, line);) {
-            // A device has these as long as the process lives, kernels theirs.
-            const bool kept = line.starts_with("stream ") || line.starts_with("memory pool ") ||
-                              line.starts_with("module ");
-            if (!kept) report += line + "\n";
-        }
-    }
-    return report;
-}
-
 std::string filter_of_the_suites() {
     std::string filter;
     const testing::UnitTest& all = *testing::UnitTest::GetInstance();
@@ -164,8 +139,5 @@ int main(int argc, char** argv) {
             testing::GTEST_FLAG(filter) = test::filter_of_the_suites();
         testing::UnitTest::GetInstance()->listeners().Append(new test::Skipping);
     }
-    const int status = RUN_ALL_TESTS();
-    const std::string report = test::report_of_the_simulator();
-    std::fputs(report.c_str(), stderr);
-    return report.empty() ? status : 1;
+    return RUN_ALL_TESTS();
 }

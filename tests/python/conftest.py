@@ -16,7 +16,7 @@ backends.simulate()
 CORE_PARTNERS = {"matplotlib", "ml_dtypes", "numpy", "nvidia", "pyvista", "torch", "tvm_ffi", "vtk"}
 
 skipped_partners = pytest.StashKey[Counter]()
-at_the_end = pytest.StashKey[list]()
+nvrtc_report = pytest.StashKey[list]()
 
 
 def pytest_addoption(parser):
@@ -53,7 +53,7 @@ def is_core(item):
 
 def pytest_collection_modifyitems(config, items):
     config.stash[skipped_partners] = Counter()
-    config.stash[at_the_end] = []
+    config.stash[nvrtc_report] = []
     if config.getoption("scope") == "rest":
         config.hook.pytest_deselected(items=[item for item in items if is_core(item)])
         items[:] = [item for item in items if not is_core(item)]
@@ -73,14 +73,6 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session):
-    for backend in backends.BACKENDS:
-        if report := backends.report_of(backend):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            session.config.stash[at_the_end] += [f"Simulator of {backend}: {r}" for r in report]
-    compile_with_real_nvrtc(session)
-
-
-def compile_with_real_nvrtc(session):
     """What the stand-in for NVRTC compiled, the real one compiles too."""
     sources = Path(os.environ.get("TACK_SIM_SOURCES", "nowhere"))
     count = len(list(sources.glob("*.cu")))
@@ -88,21 +80,23 @@ def compile_with_real_nvrtc(session):
         return
     failures = real_nvrtc.compile_all(sources)
     kinds = ", ".join(real_nvrtc.ARCHITECTURES)
-    session.config.stash[at_the_end] += [
+    session.config.stash[nvrtc_report] = [
         f"NVRTC compiled {count} sources of kernels for {kinds}: {len(failures)} failures.",
         *failures,
     ]
     shutil.rmtree(sources)
     if failures:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        # What lies compiled there would not come by here again.
-        shutil.rmtree(os.environ.get("TACK_CACHE_DIR", "nowhere"), ignore_errors=True)
+        # What lies compiled in there would not come by here again.
+        cache = Path(os.environ.get("TACK_CACHE_DIR", "nowhere"))
+        if backends.BUILD in cache.parents:
+            shutil.rmtree(cache)
 
 
 def pytest_terminal_summary(terminalreporter, config):
     for name, count in sorted(config.stash[skipped_partners].items()):
         terminalreporter.line(f"Partner {name} is not installed: {count} of its tests skipped.")
-    for line in config.stash[at_the_end]:
+    for line in config.stash[nvrtc_report]:
         terminalreporter.line(line)
     for backend in backends.BACKENDS:
         report_backend(terminalreporter, backend)
