@@ -15,8 +15,8 @@ struct Told : Ending {
 /// Runs `program` in a child process with this environment, and returns what it returned there.
 inline Told run_tack(const std::function<std::string()>& program,
                      const std::vector<std::pair<std::string, std::string>>& environment = {}) {
-    const auto path = std::filesystem::temp_directory_path() /
-                      ("tack_cuda_client_" + std::to_string(getpid()));
+    const auto path =
+        std::filesystem::temp_directory_path() / ("tack_cuda_client_" + std::to_string(getpid()));
     Told told;
     static_cast<Ending&>(told) = run_client([&] {
         setenv("TACK_CUDA_DRIVER", TACK_SIM_CUDA, 1);

@@ -1,5 +1,5 @@
-// Every call of the CUDA driver fails once: in each scenario the calls are recorded, then each entry
-// point's first, second and last call fails, in a process of its own.
+// Every call of the CUDA driver fails once: in each scenario the calls are recorded, then each
+// entry point's first, second and last call fails, in a process of its own.
 #include <algorithm>
 #include <map>
 #include <memory>

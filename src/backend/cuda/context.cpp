@@ -23,8 +23,8 @@ Contexts& contexts() {
 detail::Ref<OwnContext> OwnContext::of(Driver& driver, DeviceId device) {
     Context handle = nullptr;
     DeviceId of = -1;
-    const bool adopted = !driver.context_current(&handle) && handle &&
-                         !driver.context_device(&of) && of == device;
+    const bool adopted =
+        !driver.context_current(&handle) && handle && !driver.context_device(&of) && of == device;
     // A context may come to lie where a destroyed one has been.
     std::uint64_t id = 0;
     if (adopted && driver.context_id) driver.context_id(handle, &id);

@@ -57,11 +57,6 @@ gpu::Library open_driver() {
                                : "TACK_CUDA_DRIVER names a driver that cannot be opened: " + tried);
 }
 
-bool loses_context(int result) {
-    return result == illegal_address || result == launch_timeout || result == assert_failed ||
-           (result >= hardware_stack_error && result <= launch_failed);
-}
-
 std::string advice(int result) {
     if (loses_context(result)) {
         return ". The context is lost, and with it all memory and work in it: start the process "
@@ -85,6 +80,11 @@ std::string advice(int result) {
 }
 
 }  // namespace
+
+bool loses_context(int result) {
+    return result == illegal_address || result == launch_timeout || result == assert_failed ||
+           (result >= hardware_stack_error && result <= launch_failed);
+}
 
 Driver::Driver() {
     gpu::Library library = open_driver();
