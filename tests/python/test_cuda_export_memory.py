@@ -57,6 +57,7 @@ def test_the_record_has_the_sizes_and_the_device():
 @pytest.mark.parametrize("made", ["exportable", "copy"])
 @on_simulator()
 def test_the_record_is_the_same_twice_and_its_handle_closed_once_with_the_array(made):
+    exportable([0] * 4)  # what the driver opens once
     before = descriptors()
     x = tack.zeros(4, device="cuda") if made == "copy" else exportable([0] * 4)
     record = x.export_memory()

@@ -1,5 +1,6 @@
 """Kernels on a CUDA device where it differs from the host: loops, bounds, the disk cache."""
 
+import ctypes
 import os
 import shutil
 
@@ -109,8 +110,6 @@ def cube(x):
 
 
 def nvrtc_calls():
-    import ctypes
-
     library = ctypes.CDLL(os.environ["TACK_NVRTC"])
     library.tack_sim_call_count.restype = ctypes.c_uint64
     return library.tack_sim_call_count(b"nvrtcCompileProgram")
