@@ -207,6 +207,14 @@ def test_an_absent_nvrtc_leaves_arrays_and_says_where_it_was_looked_for():
     assert "/nonexistent/libnvrtc.so.13" in detail
 
 
+@pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])
+def test_nvrtc_is_found_in_the_toolkits_folder(tmp_path, variable):
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "lib64" / "libnvrtc.so.13").symlink_to(sim.NVRTC)
+    toolkit = {"CUDA_HOME": None, "CUDA_PATH": None, variable: tmp_path}
+    assert refusal(TACK_NVRTC=None, **toolkit) == "[0.0, 2.0, 4.0]\n"
+
+
 def test_a_library_that_is_no_nvrtc_is_named():
     text = refusal(TACK_NVRTC=sim.DRIVER)
     assert "nvrtcVersion is not in" in text and str(sim.DRIVER) in text
