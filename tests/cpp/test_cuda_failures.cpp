@@ -38,7 +38,7 @@ struct World {
 struct Scenario {
     const char* name;
     std::function<void(World&)> prepare;
-    std::function<void(World&)> act;  // may be repeated
+    std::function<void(World&)> act;      // may be repeated
     const char* library = TACK_SIM_CUDA;  // whose calls are to fail
 };
 

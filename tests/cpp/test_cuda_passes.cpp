@@ -123,8 +123,8 @@ TEST_F(LoopPasses, of_an_element_are_not_known_and_the_code_is_wide) {
     const Kernel until("until", [](In<std::int64_t> bound, Bytes x) {
         parallel(bound[0], [&](Index i) { x[i] = 1; });
     });
-    const Array bound = array_from_ptr(reinterpret_cast<void*>(std::uintptr_t{1} << 30),
-                                       DType::int64, {1}, device);
+    const Array bound =
+        array_from_ptr(reinterpret_cast<void*>(std::uintptr_t{1} << 30), DType::int64, {1}, device);
     until(bound, bytes({8}));
     EXPECT_EQ(passes(), Passes{std::nullopt});
     EXPECT_EQ(widths(), std::vector{IndexWidth::wide});

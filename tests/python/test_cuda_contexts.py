@@ -22,7 +22,7 @@ def add(x, value):
 @tack.kernel
 def store_far_away(x, distance):
     for i in range(1):
-        x[distance] = 1
+        x[distance + i] = 1
 
 
 def new_context(device=0):
@@ -101,12 +101,13 @@ def test_another_current_context_is_current_again_after_any_call_and_any_failure
             failed += 1
         assert sim.current_context() == mine
     assert failed >= 3
+    x.device.synchronize()
     sim.fail("cuMemcpyDtoHAsync_v2:1,cuStreamSynchronize:1")
     with sim.raises(RuntimeError, "CUDA_ERROR_UNKNOWN"):
         x.numpy()
     assert sim.current_context() == mine
     sim.fail("")
-    del x
+    x = None
     assert sim.current_context() == mine
     sim.cu("cuCtxDestroy_v2", mine)
 
@@ -143,7 +144,7 @@ def test_a_context_destroyed_under_us_is_an_error_at_the_next_use_and_arrays_may
     with sim.raises(RuntimeError, "CUDA_ERROR_CONTEXT_IS_DESTROYED"):
         tack.zeros(4, device="cuda")
     assert "4" in repr(x)
-    del x, y, use
+    x = y = use = None
     gc.collect()
 
 

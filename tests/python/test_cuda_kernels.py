@@ -25,7 +25,7 @@ def up_to_an_element(bound, x):
 @tack.kernel
 def up_to_a_changed_element(bound, x):
     for i in range(1):
-        bound[0] += 2
+        bound[i] += 2
     for i in range(bound[0]):
         x[i] = i
 

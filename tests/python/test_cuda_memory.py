@@ -182,7 +182,7 @@ def test_memory_that_runs_out_is_a_memory_error_with_the_sizes(no_pools):
 @on_simulator(memory=MEMORY)
 def test_freed_memory_of_queued_work_is_waited_for_where_it_is_needed(no_pools):
     kept = tack.zeros(4, device="cuda")
-    for n in range(5):
+    for _ in range(5):
         x = tack.zeros(MEMORY // 8, device="cuda")  # half of all
         add(x, 1.0)
         del x
@@ -213,7 +213,7 @@ def gather(x, y):
 def test_a_thousand_arrays_leave_no_object_behind(no_pools):
     tack.zeros(4, device="cuda").numpy()
     before = sim.live()
-    for n in range(1000):
+    for _ in range(1000):
         x = tack.zeros(100, device="cuda")
         add(x, 1.0)
         del x

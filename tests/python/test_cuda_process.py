@@ -131,7 +131,13 @@ def test_the_interpreter_ends_with_exported_and_imported_memory_alive():
     kept.append(tack.import_memory(kept[1], "float32", 4))
 
 
-CALLS = ["cuMemFreeAsync", "cuStreamSynchronize", "cuCtxPushCurrent", "cuMemUnmap", "cuModuleUnload"]
+CALLS = [
+    "cuMemFreeAsync",
+    "cuStreamSynchronize",
+    "cuCtxPushCurrent",
+    "cuMemUnmap",
+    "cuModuleUnload",
+]
 
 
 @pytest.mark.parametrize("entry", CALLS)

@@ -23,11 +23,10 @@ Traits traits_of(const Driver& driver, DeviceId device) {
     traits.pools = driver.attribute(device, memory_pools_supported) != 0 &&
                    all(driver.pool_create, driver.pool_set, driver.pool_alloc, driver.pool_free,
                        driver.pool_trim, driver.pool_destroy);
-    traits.virtual_memory =
-        driver.attribute(device, virtual_memory_management_supported) != 0 &&
-        all(driver.granularity, driver.create, driver.release, driver.reserve, driver.unreserve,
-            driver.map, driver.unmap, driver.set_access, driver.export_handle,
-            driver.import_handle);
+    traits.virtual_memory = driver.attribute(device, virtual_memory_management_supported) != 0 &&
+                            all(driver.granularity, driver.create, driver.release, driver.reserve,
+                                driver.unreserve, driver.map, driver.unmap, driver.set_access,
+                                driver.export_handle, driver.import_handle);
     traits.export_type =
         export_type(this_platform, {.virtual_memory = traits.virtual_memory,
                                     .posix_fd = driver.attribute(device, posix_fd_supported) != 0,
