@@ -320,8 +320,9 @@ nb::dict cuda_array_interface(const Array& array) {
             "Array has a __cuda_array_interface__ on cuda and hip only, and not for bfloat16");
     // An export that is given back at once: the memory stays shared.
     dlpack::ManagedTensorVersioned* exported = export_versioned(array);
-    nb::dict interface = interface_of(array, exported->dl_tensor.data);
+    const void* address = exported->dl_tensor.data;
     exported->deleter(exported);
+    nb::dict interface = interface_of(array, address);
     // All that was queued has run. The stream is for consumers that order Tack's later work, too.
     interface["stream"] = *stream == 0 ? nb::object(nb::none()) : nb::object(nb::int_(*stream));
     return interface;
@@ -496,9 +497,8 @@ void bind_array(nb::module_& m) {
         nb::type_slots(slots),
         "C-contiguous elements of one dtype on one device.\n\n"
         "Made by tack.array, empty, zeros, ones, full, arange, from_dlpack and array_from_ptr.\n"
-        "a[i, j] reads or writes one element, a[...] = value all of them; there is no slicing. Of "
-        "a\n"
-        "device's memory each such access is a copy that waits for queued work.\n"
+        "a[i, j] reads or writes one element, a[...] = value all of them; there is no slicing.\n"
+        "On a device each such access is a copy that waits for queued work.\n"
         "Arrays compare and hash by identity.");
     type.attr("__module__") = "tack";
     array_type = reinterpret_cast<PyTypeObject*>(type.ptr());
@@ -547,20 +547,17 @@ void bind_array(nb::module_& m) {
             "export_memory", [](const Array& a) { return export_memory(a); },
             nb::call_guard<nb::gil_scoped_release>(),
             "The device allocation as an operating system's handle, in plain values.\n\n"
-            "An array of empty(..., exportable=True) shares its memory, others a copy as it is "
-            "now.\n"
-            "The handle is the array's and closed with it: give os.dup(record.handle) to a "
-            "consumer\n"
-            "that takes it over.\n"
+            "An array of empty(..., exportable=True) shares its memory, others a copy of it now.\n"
+            "The handle is the array's and closed with it: a consumer that takes it over gets\n"
+            "os.dup(record.handle).\n"
             "Raises RuntimeError on a backend that cannot, as on the CPU.")
         .def("__array__", &array_protocol, nb::arg("dtype") = nb::none(),
              nb::arg("copy") = nb::none(), "NumPy 2's conversion: a view unless a copy is needed.")
         .def_prop_ro("__array_interface__", &array_interface, "NumPy's description of host memory.")
         .def_prop_ro("__cuda_array_interface__", &cuda_array_interface,
                      "Numba's and CuPy's description of CUDA and HIP memory, version 3.\n\n"
-                     "All work queued on the array has run. stream is the device's, for consumers "
-                     "that\n"
-                     "order their work after what is queued there.")
+                     "All work queued on the array has run. stream is the device's, for consumers\n"
+                     "that order their work after what is queued there.")
         .def("__bool__",
              [](const Array& a) { return nb::cast<bool>(nb::bool_(only_element(a, "bool"))); })
         .def("__int__", [](const Array& a) { return as_number(a, PyNumber_Long, "int"); })

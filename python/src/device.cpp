@@ -129,27 +129,22 @@ void bind_device(nb::module_& m) {
                     return nb::none();
                 },
                 nb::sig("def stream(self) -> int | None"),
-                "The native handle of the queue that launches go to, as an int; None on the "
-                "host.\n\n"
-                "Other libraries queue work there, in order with Tack's, by wrapping it: on CUDA\n"
-                "torch.cuda.ExternalStream(device.stream) and "
-                "cupy.cuda.ExternalStream(device.stream).")
+                "The native handle of the queue that launches go to, an int; None on the host.\n\n"
+                "Other libraries queue work there, in order with Tack's, by wrapping it: with\n"
+                "torch.cuda.ExternalStream(device.stream), or CuPy's class of the same name.")
             .def(
                 "wait_for_stream",
                 [](const Device& d, nb::handle stream) {
                     d.wait_for_stream(to_handle(stream, "wait_for_stream: stream"));
                 },
                 nb::arg("stream").none(),
-                "Orders what Tack queues on this device from now on after what another library "
-                "has\n"
-                "queued so far on a stream of the same device, by an event and without waiting.\n\n"
-                "stream: the handle as an int, such as PyTorch's\n"
-                "torch.cuda.current_stream().cuda_stream or CuPy's stream.ptr; on CUDA 0 and 1 "
-                "are\n"
-                "the legacy stream, 2 the calling thread's own. Nothing happens on the host.\n"
-                "Raises TypeError for what is no int, ValueError for a negative one, RuntimeError "
-                "for\n"
-                "a handle that the driver refuses.")
+                "Orders what Tack queues here from now on after what another library has queued\n"
+                "so far on its stream of the same device, by an event and without waiting.\n\n"
+                "stream: the handle as an int, such as torch.cuda.current_stream().cuda_stream\n"
+                "or CuPy's stream.ptr; on CUDA 0 and 1 are the legacy stream, 2 the calling\n"
+                "thread's own. Nothing happens on the host.\n"
+                "Raises TypeError for what is no int, ValueError for a negative one,\n"
+                "RuntimeError for a handle that the driver refuses.")
             .def("synchronize", &Device::synchronize, nb::call_guard<nb::gil_scoped_release>(),
                  "Waits until all work queued on this device has run.")
             .def("__eq__",

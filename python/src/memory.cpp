@@ -110,9 +110,8 @@ void bind_memory(nb::module_& m) {
         .def("__init__", &make_record, nb::arg("backend"), nb::arg("size").none(),
              nb::arg("allocation_size").none(), nb::arg("handle").none(), nb::arg("handle_type"),
              nb::arg("device_uuid") = nb::none(),
-             "Raises TypeError or ValueError for sizes and handles that are no ints from 0, and "
-             "for a\n"
-             "UUID that is not 16 bytes.")
+             "Raises TypeError or ValueError for sizes and handles that are no ints from 0, and\n"
+             "for a UUID that is not 16 bytes.")
         .def_ro("backend", &ExportedMemory::backend, "\"cuda\" or \"metal\".")
         .def_ro("size", &ExportedMemory::size, "Bytes of the array.")
         .def_ro("allocation_size", &ExportedMemory::allocation_size,
@@ -133,23 +132,19 @@ void bind_memory(nb::module_& m) {
              })
         .def("__repr__", &represent);
 
-    m.def(
-        "import_memory", &import_array, nb::arg("memory").none(), nb::arg("dtype").none(),
-        nb::arg("shape").none(), nb::kw_only(), nb::arg("allocation_size") = nb::none(),
-        nb::arg("device") = nb::none(), nb::arg("writable") = true,
-        "An array over an allocation that another process or API exported, without a copy.\n\n"
-        "memory: an ExportedMemory, or a handle as an int (a file descriptor), for which\n"
-        "allocation_size says how many bytes the allocation has. The handle is one of this\n"
-        "process and stays the caller's: it is never closed. shape: extents in elements, from "
-        "the\n"
-        "allocation's start. device: where to map it; by default the default device where that "
-        "is\n"
-        "of the record's backend, else the first of that backend.\n"
-        "The array is shared: a launch that uses it has run when it returns.\n"
-        "Raises TypeError for a handle that is no int; ValueError for a negative one, a shape of\n"
-        "more bytes than the allocation and a device of another UUID; RuntimeError for a "
-        "backend\n"
-        "that imports no memory and a handle that the driver refuses.");
+    m.def("import_memory", &import_array, nb::arg("memory").none(), nb::arg("dtype").none(),
+          nb::arg("shape").none(), nb::kw_only(), nb::arg("allocation_size") = nb::none(),
+          nb::arg("device") = nb::none(), nb::arg("writable") = true,
+          "An array over an allocation that another process or API exported, without a copy.\n\n"
+          "memory: an ExportedMemory, or a handle as an int (a file descriptor), for which\n"
+          "allocation_size says how many bytes the allocation has. The handle is one of this\n"
+          "process and stays the caller's: it is never closed. shape: extents in elements, from\n"
+          "the allocation's start. device: where to map it; by default the default device where\n"
+          "that is of the record's backend, else the first of that backend.\n"
+          "The array is shared: a launch that uses it has run when it returns.\n"
+          "Raises TypeError for a handle that is no int; ValueError for a negative one, a shape\n"
+          "of more bytes than the allocation and a device of another UUID; RuntimeError for a\n"
+          "backend that imports no memory and a handle that the driver refuses.");
 }
 
 }  // namespace tack::python

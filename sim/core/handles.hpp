@@ -12,7 +12,7 @@ namespace tack_sim {
 struct Object {
     explicit Object(const char* kind_name) : kind(kind_name) {}
     virtual ~Object() = default;
-    const char* kind;  // "stream"; compared by address
+    const char* kind;  // one array for each kind, compared by address
     void* handle = nullptr;
     bool alive = true;
     bool died_with_context = false;  // not by a call that named it

@@ -14,6 +14,7 @@ namespace tack_sim {
 namespace {
 
 constexpr size_t page_size = 4096;
+constexpr size_t arena_size = size_t{64} << 30;
 constexpr size_t filled_whole = 64 << 20;
 constexpr size_t filled_end = 1 << 20;
 
@@ -79,14 +80,11 @@ struct Memory::Impl {
         size_t needed = size + alignment + 2 * guard_size;
         if (needed < size) return 0;
         if (needed > arena_left) {
-            void* fresh = MAP_FAILED;
-            for (size_t bytes = size_t{1} << 42; bytes >= needed && fresh == MAP_FAILED;
-                 bytes /= 4) {
-                fresh = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                             -1, 0);
-                arena_left = bytes;
-            }
-            if (fresh == MAP_FAILED) return arena_left = 0;
+            size_t bytes = std::max(arena_size, needed);
+            void* fresh =
+                mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (fresh == MAP_FAILED) return 0;
+            arena_left = bytes;
             arena = reinterpret_cast<uintptr_t>(fresh);
         }
         uintptr_t begin = round_up(arena + guard_size, alignment);

@@ -45,7 +45,7 @@ __attribute__((destructor)) void report_at_exit() {
     std::string text = prefixed(violations(), "tack-sim: violation: ");
     if (lister) text += prefixed(lister(), "tack-sim: leak: ");
     if (const char* path = std::getenv("TACK_SIM_REPORT")) {
-        if (FILE* file = std::fopen(path, "w")) {
+        if (FILE* file = std::fopen(path, "a")) {
             std::fwrite(text.data(), 1, text.size(), file);
             std::fclose(file);
         }

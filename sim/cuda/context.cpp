@@ -6,15 +6,18 @@ using namespace tack_sim::cuda;
 
 namespace {
 
-int create(Entry& entry, void** out, unsigned flags, int ordinal, unsigned version) {
+// special: a context with more than the ordinary, which is not simulated.
+int create(Entry& entry, void** out, unsigned flags, int ordinal, unsigned version, bool special) {
     return enter(entry, true, [&](Held&) -> int {
+        if (special) return not_supported;
         if (!out || flags > 0xff) return invalid_value;
         Device* device = device_at(ordinal);
         if (!device) return invalid_device;
+        if (context_stack().count == ContextStack::most) return out_of_memory;
         Context* context = make_context(*device);
         context->flags = flags;
         context->api_version = version;
-        context_stack().push_back(context->handle);
+        context_stack().push(context->handle);
         *out = context->handle;
         return success;
     });
@@ -38,19 +41,17 @@ void end(Held& held, Context& context) {
 }  // namespace
 
 TACK_SIM_ENTRY(cuCtxCreate_v2, "cuCtxCreate", 3020, void** out, unsigned flags, int device) {
-    return create(cuCtxCreate_v2_entry, out, flags, device, 3020);
+    return create(cuCtxCreate_v2_entry, out, flags, device, 3020, false);
 }
 
 TACK_SIM_ENTRY(cuCtxCreate_v3, "cuCtxCreate", 11040, void** out, void* affinity, int affinities,
                unsigned flags, int device) {
-    if (affinity || affinities) return not_supported;
-    return create(cuCtxCreate_v3_entry, out, flags, device, 11040);
+    return create(cuCtxCreate_v3_entry, out, flags, device, 11040, affinity || affinities);
 }
 
 TACK_SIM_ENTRY(cuCtxCreate_v4, "cuCtxCreate", 12050, void** out, void* parameters, unsigned flags,
                int device) {
-    if (parameters) return not_supported;
-    return create(cuCtxCreate_v4_entry, out, flags, device, 12050);
+    return create(cuCtxCreate_v4_entry, out, flags, device, 12050, parameters);
 }
 
 TACK_SIM_ENTRY(cuCtxDestroy_v2, "cuCtxDestroy", 4000, void* handle) {
@@ -68,8 +69,7 @@ TACK_SIM_ENTRY(cuCtxDestroy_v2, "cuCtxDestroy", 4000, void* handle) {
             violation("cuCtxDestroy: " + name_of(*context) + " is a primary context");
             return invalid_context;
         }
-        std::vector<void*>& stack = context_stack();
-        if (!stack.empty() && stack.back() == handle) stack.pop_back();
+        if (context_stack().top() == handle) context_stack().pop();
         end(held, *context);
         return success;
     });
@@ -79,17 +79,16 @@ TACK_SIM_ENTRY(cuCtxPushCurrent_v2, "cuCtxPushCurrent", 4000, void* handle) {
     return enter(cuCtxPushCurrent_v2_entry, true, [&](Held&) -> int {
         Result error = success;
         if (!checked<Context>("cuCtxPushCurrent", handle, error)) return error;
-        context_stack().push_back(handle);
-        return success;
+        return context_stack().push(handle) ? success : out_of_memory;
     });
 }
 
 TACK_SIM_ENTRY(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000, void** handle) {
     return enter(cuCtxPopCurrent_v2_entry, true, [&](Held&) -> int {
-        std::vector<void*>& stack = context_stack();
-        if (stack.empty()) return invalid_context;
-        if (handle) *handle = stack.back();
-        stack.pop_back();
+        ContextStack& stack = context_stack();
+        if (!stack.count) return invalid_context;
+        if (handle) *handle = stack.top();
+        stack.pop();
         return success;
     });
 }
@@ -98,9 +97,9 @@ TACK_SIM_ENTRY(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, void* handle) {
     return enter(cuCtxSetCurrent_entry, true, [&](Held&) -> int {
         Result error = success;
         if (handle && !checked<Context>("cuCtxSetCurrent", handle, error)) return error;
-        std::vector<void*>& stack = context_stack();
-        if (!stack.empty()) stack.pop_back();
-        if (handle) stack.push_back(handle);
+        ContextStack& stack = context_stack();
+        if (stack.count) stack.pop();
+        if (handle) stack.push(handle);
         return success;
     });
 }
@@ -108,7 +107,7 @@ TACK_SIM_ENTRY(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, void* handle) {
 TACK_SIM_ENTRY(cuCtxGetCurrent, "cuCtxGetCurrent", 4000, void** handle) {
     return enter(cuCtxGetCurrent_entry, true, [&](Held&) -> int {
         if (!handle) return invalid_value;
-        *handle = context_stack().empty() ? nullptr : context_stack().back();
+        *handle = context_stack().top();
         return success;
     });
 }
@@ -212,6 +211,10 @@ TACK_SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,
     return enter(cuDevicePrimaryCtxRelease_v2_entry, true, [&](Held& held) -> int {
         Device* device = device_at(ordinal);
         if (!device) return invalid_device;
+        if (device->retained_before_reset) {
+            --device->retained_before_reset;
+            return success;
+        }
         if (!device->primary) {
             violation("cuDevicePrimaryCtxRelease: the primary context of device " +
                       std::to_string(ordinal) + " is not retained");
@@ -231,6 +234,7 @@ TACK_SIM_ENTRY(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, int
         if (!device) return invalid_device;
         if (!device->primary) return success;
         Context& context = *device->primary;
+        device->retained_before_reset += context.retained;
         device->primary = nullptr;
         end(held, context);
         return success;

@@ -217,6 +217,8 @@ int get_proc_address(Entry& entry, const char* symbol, void** out, int version, 
     if (int error = entry.count()) return error;
     enum { found = 0, name_unknown = 1, version_not_sufficient = 2 };
     if (!symbol || !out || flags > 2) return invalid_value;
+    constexpr uint64_t per_thread_default_stream = 2;
+    if (flags == per_thread_default_stream) return not_supported;
     bool known;
     Entry* best = look_up(symbol, version, known);
     *out = best ? best->address : nullptr;

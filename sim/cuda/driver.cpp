@@ -31,12 +31,14 @@ bool is_leak(const Object& object) {
         return !module.of_library && !status(*module.context);
     }
     if (object.kind == pool_kind) return !static_cast<const Pool&>(object).built_in;
-    return object.kind == library_kind || object.kind == allocation_kind;
+    // Libraries belong to no context, and clients keep them for the life of the process.
+    return object.kind == allocation_kind;
 }
 
 void after_fork_in_child() {
     // Not under the lock, which the parent may have held.
-    if (state().initialized) is_forked_child = true;
+    if (!state().initialized) return;
+    is_forked_child = true;
     silence_report();
 }
 
@@ -50,7 +52,9 @@ bool is_absent(const Entry& entry) {
 // After all entry points are registered, which have an earlier priority.
 __attribute__((constructor)) void prepare() {
     hide_entries(is_absent);
-    set_failures(std::getenv("TACK_SIM_FAIL"), unknown_error);
+    if (!set_failures(std::getenv("TACK_SIM_FAIL"), unknown_error)) {
+        violation("TACK_SIM_FAIL is not <name>:<call>[:<error>],...");
+    }
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
     Queue::instance().set_errors({illegal_address, launch_failed});
 }
@@ -138,16 +142,16 @@ Object* checked(const char* call, const void* handle, const char* kind, Result& 
     return nullptr;
 }
 
-std::vector<void*>& context_stack() {
-    static thread_local std::vector<void*> stack;
+ContextStack& context_stack() {
+    static thread_local ContextStack stack;
     return stack;
 }
 
 Context* current(Result& error) {
     error = invalid_context;
-    std::vector<void*>& stack = context_stack();
-    if (stack.empty() || !stack.back()) return nullptr;
-    auto* context = static_cast<Context*>(state().handles.find(stack.back()));
+    void* handle = context_stack().top();
+    if (!handle) return nullptr;
+    auto* context = static_cast<Context*>(state().handles.find(handle));
     error = context->alive ? status(*context) : context_is_destroyed;
     return error ? nullptr : context;
 }

@@ -53,21 +53,22 @@ struct Context;
 struct Stream;
 struct Pool;
 
-inline constexpr const char* context_kind = "context";
-inline constexpr const char* stream_kind = "stream";
-inline constexpr const char* event_kind = "event";
-inline constexpr const char* module_kind = "module";
-inline constexpr const char* library_kind = "library";
-inline constexpr const char* function_kind = "function";
-inline constexpr const char* kernel_kind = "kernel";
-inline constexpr const char* pool_kind = "memory pool";
-inline constexpr const char* allocation_kind = "memory allocation handle";
+inline constexpr char context_kind[] = "context";
+inline constexpr char stream_kind[] = "stream";
+inline constexpr char event_kind[] = "event";
+inline constexpr char module_kind[] = "module";
+inline constexpr char library_kind[] = "library";
+inline constexpr char function_kind[] = "function";
+inline constexpr char kernel_kind[] = "kernel";
+inline constexpr char pool_kind[] = "memory pool";
+inline constexpr char allocation_kind[] = "memory allocation handle";
 
 struct Device {
     int ordinal = 0;
     uint64_t bytes = 0;  // allocated
     uint64_t capacity = 0;
     Context* primary = nullptr;
+    unsigned retained_before_reset = 0;  // of a primary context that is gone
     unsigned primary_flags = 0;
     Pool* default_pool = nullptr;
     Pool* pool = nullptr;
@@ -202,7 +203,23 @@ T* checked(const char* call, const void* handle, Result& error) {
 
 // The context current on this thread; null, and `error`, if there is none that works.
 Context* current(Result& error);
-std::vector<void*>& context_stack();
+
+// Without a destructor, as clients call from exit handlers, when a thread's own objects are gone.
+struct ContextStack {
+    static constexpr int most = 64;
+    void* contexts[most];
+    int count;
+    void* top() const { return count ? contexts[count - 1] : nullptr; }
+    bool push(void* context) {
+        if (count == most) return false;
+        contexts[count++] = context;
+        return true;
+    }
+    void pop() { --count; }
+};
+
+// This thread's.
+ContextStack& context_stack();
 
 // The stream a handle stands for, 0, 1 and 2 too; its context works.
 Stream* stream_of(const char* call, const void* handle, Result& error);

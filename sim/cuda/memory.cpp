@@ -76,7 +76,7 @@ int free_range(Held& held, Context& context, Address address, const char* call) 
     if (range->kind == RangeKind::pool)
         check_unused(call, *range);
     else
-        Queue::instance().wait(held, all_work(context));
+        Queue::instance().wait(held, all_work(*static_cast<Context*>(range->owner)));
     refund(*state().devices[static_cast<size_t>(range->device)], range->size);
     if (range->kind == RangeKind::pool) {
         static_cast<Pool*>(range->memory)->used -= range->size;

@@ -231,8 +231,10 @@ int launch(Entry& entry, void* handle, const Dimensions& d, void* stream_handle,
         if (stray >= 0) {
             // Here the kernel could read it; on a device it faults.
             work = [stray] {
-                std::string text = "argument " + std::to_string(stray) + " is pageable host memory";
-                Queue::fail_command(text.c_str(), true);
+                // No string, which the jump out of here would leave behind.
+                char text[64];
+                snprintf(text, sizeof text, "argument %d is pageable host memory", stray);
+                Queue::fail_command(text, true);
             };
         }
         enqueue(*stream, std::move(name), std::move(work), std::move(uses));
@@ -451,7 +453,7 @@ TACK_SIM_ENTRY(cuLaunchKernel, "cuLaunchKernel", 4000, void* function, unsigned 
 
 TACK_SIM_ENTRY(cuLaunchKernelEx, "cuLaunchKernelEx", 11060, const LaunchConfiguration* c,
                void* function, void** parameters, void** extra) {
-    if (!c) return invalid_value;
+    if (!c) return enter(cuLaunchKernelEx_entry, true, [](Held&) { return invalid_value; });
     Dimensions d{
         {c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->shared};
     return launch(cuLaunchKernelEx_entry, function, d, c->stream, parameters, extra);

@@ -2,8 +2,9 @@
    found by dlsym.
 
    Environment, read when the library is loaded or initialised:
-   TACK_SIM_REPORT=<file>           violations and leaks are written there at exit; without it, to
-                                    stderr, and the process exits with status 97 if there are any
+   TACK_SIM_REPORT=<file>           violations and leaks are appended there at exit; without it,
+                                    they go to stderr, and the process exits with status 97 if
+                                    there are any
    TACK_SIM_FAIL=<name>:<n>[:<e>]   call n, counted from 1, of entry point <name> returns error e
                                     (999 if left out); several, comma separated
    TACK_SIM_KEEP=<kind>,<kind>      kinds of objects, as leaks name them ("stream", "memory pool"),
@@ -34,8 +35,8 @@ extern "C" {
    "": none. Returns 0, or 1 when the text is malformed and nothing was changed. */
 int tack_sim_fail(const char* spec);
 
-/* Calls of an entry point, by its exported name ("cuMemAlloc_v2") or by its base name ("cuMemAlloc",
-   all versions together), however it was found. */
+/* Calls of an entry point, by its exported name ("cuMemAlloc_v2") or by its base name
+   ("cuMemAlloc", all versions together), however it was found. */
 uint64_t tack_sim_call_count(const char* name);
 void tack_sim_reset_counts(void);
 

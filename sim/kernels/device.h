@@ -84,56 +84,51 @@ static inline void __threadfence_system() { __atomic_thread_fence(tack_sim::sequ
     extern "C" double name(double, double) noexcept; \
     extern "C" float name##f(float, float) noexcept; \
     static inline float name(float x, float y) { return name##f(x, y); }
-TACK_SIM_MATH1(acos)
-TACK_SIM_MATH1(acosh)
-TACK_SIM_MATH1(asin) TACK_SIM_MATH1(asinh) TACK_SIM_MATH1(atan) TACK_SIM_MATH1(atanh)
-    TACK_SIM_MATH1(cbrt) TACK_SIM_MATH1(ceil) TACK_SIM_MATH1(cos) TACK_SIM_MATH1(cosh)
-        TACK_SIM_MATH1(erf) TACK_SIM_MATH1(erfc) TACK_SIM_MATH1(exp) TACK_SIM_MATH1(exp10)
-            TACK_SIM_MATH1(exp2) TACK_SIM_MATH1(expm1) TACK_SIM_MATH1(fabs) TACK_SIM_MATH1(floor)
-                TACK_SIM_MATH1(lgamma) TACK_SIM_MATH1(log) TACK_SIM_MATH1(log10)
-                    TACK_SIM_MATH1(log1p) TACK_SIM_MATH1(log2) TACK_SIM_MATH1(logb)
-                        TACK_SIM_MATH1(nearbyint) TACK_SIM_MATH1(rint) TACK_SIM_MATH1(round)
-                            TACK_SIM_MATH1(sin) TACK_SIM_MATH1(sinh) TACK_SIM_MATH1(sqrt)
-                                TACK_SIM_MATH1(tan) TACK_SIM_MATH1(tanh) TACK_SIM_MATH1(tgamma)
-                                    TACK_SIM_MATH1(trunc) TACK_SIM_MATH2(atan2)
-                                        TACK_SIM_MATH2(copysign) TACK_SIM_MATH2(fdim)
-                                            TACK_SIM_MATH2(fmax) TACK_SIM_MATH2(fmin)
-                                                TACK_SIM_MATH2(fmod) TACK_SIM_MATH2(hypot)
-                                                    TACK_SIM_MATH2(nextafter) TACK_SIM_MATH2(pow)
-                                                        TACK_SIM_MATH2(remainder)
+#define TACK_SIM_ALL_MATH1(of)                                                                     \
+    of(acos) of(acosh) of(asin) of(asinh) of(atan) of(atanh) of(cbrt) of(ceil) of(cos) of(cosh)    \
+        of(erf) of(erfc) of(exp) of(exp10) of(exp2) of(expm1) of(fabs) of(floor) of(lgamma)        \
+            of(log) of(log10) of(log1p) of(log2) of(logb) of(nearbyint) of(rint) of(round) of(sin) \
+                of(sinh) of(sqrt) of(tan) of(tanh) of(tgamma) of(trunc)
+#define TACK_SIM_ALL_MATH2(of)                                                                 \
+    of(atan2) of(copysign) of(fdim) of(fmax) of(fmin) of(fmod) of(hypot) of(nextafter) of(pow) \
+        of(remainder)
+TACK_SIM_ALL_MATH1(TACK_SIM_MATH1)
+TACK_SIM_ALL_MATH2(TACK_SIM_MATH2)
+#undef TACK_SIM_ALL_MATH1
+#undef TACK_SIM_ALL_MATH2
 #undef TACK_SIM_MATH1
 #undef TACK_SIM_MATH2
 
-                                                            extern "C" {
-    double fma(double, double, double) noexcept;
-    float fmaf(float, float, float) noexcept;
-    double frexp(double, int*) noexcept;
-    float frexpf(float, int*) noexcept;
-    double ldexp(double, int) noexcept;
-    float ldexpf(float, int) noexcept;
-    double scalbn(double, int) noexcept;
-    float scalbnf(float, int) noexcept;
-    double modf(double, double*) noexcept;
-    float modff(float, float*) noexcept;
-    double remquo(double, double, int*) noexcept;
-    float remquof(float, float, int*) noexcept;
-    void sincos(double, double*, double*) noexcept;
-    void sincosf(float, float*, float*) noexcept;
-    double nan(const char*) noexcept;
-    float nanf(const char*) noexcept;
-    int ilogb(double) noexcept;
-    int ilogbf(float) noexcept;
-    long lrint(double) noexcept;
-    long lrintf(float) noexcept;
-    long lround(double) noexcept;
-    long lroundf(float) noexcept;
-    long long llrint(double) noexcept;
-    long long llrintf(float) noexcept;
-    long long llround(double) noexcept;
-    long long llroundf(float) noexcept;
-    int abs(int) noexcept;
-    long labs(long) noexcept;
-    long long llabs(long long) noexcept;
+extern "C" {
+double fma(double, double, double) noexcept;
+float fmaf(float, float, float) noexcept;
+double frexp(double, int*) noexcept;
+float frexpf(float, int*) noexcept;
+double ldexp(double, int) noexcept;
+float ldexpf(float, int) noexcept;
+double scalbn(double, int) noexcept;
+float scalbnf(float, int) noexcept;
+double modf(double, double*) noexcept;
+float modff(float, float*) noexcept;
+double remquo(double, double, int*) noexcept;
+float remquof(float, float, int*) noexcept;
+void sincos(double, double*, double*) noexcept;
+void sincosf(float, float*, float*) noexcept;
+double nan(const char*) noexcept;
+float nanf(const char*) noexcept;
+int ilogb(double) noexcept;
+int ilogbf(float) noexcept;
+long lrint(double) noexcept;
+long lrintf(float) noexcept;
+long lround(double) noexcept;
+long lroundf(float) noexcept;
+long long llrint(double) noexcept;
+long long llrintf(float) noexcept;
+long long llround(double) noexcept;
+long long llroundf(float) noexcept;
+int abs(int) noexcept;
+long labs(long) noexcept;
+long long llabs(long long) noexcept;
 }
 static inline float fma(float x, float y, float z) { return fmaf(x, y, z); }
 static inline float frexp(float x, int* exponent) { return frexpf(x, exponent); }
@@ -176,6 +171,10 @@ TACK_SIM_MIN_MAX(long, long, long)
 TACK_SIM_MIN_MAX(unsigned long, unsigned long, unsigned long)
 TACK_SIM_MIN_MAX(long long, long long, long long)
 TACK_SIM_MIN_MAX(unsigned long long, unsigned long long, unsigned long long)
+TACK_SIM_MIN_MAX(unsigned long, unsigned long, long)
+TACK_SIM_MIN_MAX(unsigned long, long, unsigned long)
+TACK_SIM_MIN_MAX(unsigned long long, unsigned long long, long long)
+TACK_SIM_MIN_MAX(unsigned long long, long long, unsigned long long)
 #undef TACK_SIM_MIN_MAX
 static inline float min(float x, float y) { return fminf(x, y); }
 static inline float max(float x, float y) { return fmaxf(x, y); }
@@ -270,20 +269,20 @@ static inline float __double2float_rn(double x) { return (float)x; }
 
 /* Operations that are rounded by themselves: the empty assembler text keeps a product from being
    contracted with a sum. */
-#define TACK_SIM_ROUNDED(name, type, expression) \
-    static inline type name(type x, type y) {    \
-        type r = expression;                     \
-        __asm__("" : "+x"(r));                   \
-        return r;                                \
+#define TACK_SIM_ROUNDED(name, type, operation) \
+    static inline type name(type x, type y) {   \
+        type r = x operation y;                 \
+        __asm__("" : "+x"(r));                  \
+        return r;                               \
     }
-TACK_SIM_ROUNDED(__fadd_rn, float, x + y)
-TACK_SIM_ROUNDED(__fsub_rn, float, x - y)
-TACK_SIM_ROUNDED(__fmul_rn, float, x* y)
-TACK_SIM_ROUNDED(__fdiv_rn, float, x / y)
-TACK_SIM_ROUNDED(__dadd_rn, double, x + y)
-TACK_SIM_ROUNDED(__dsub_rn, double, x - y)
-TACK_SIM_ROUNDED(__dmul_rn, double, x* y)
-TACK_SIM_ROUNDED(__ddiv_rn, double, x / y)
+TACK_SIM_ROUNDED(__fadd_rn, float, +)
+TACK_SIM_ROUNDED(__fsub_rn, float, -)
+TACK_SIM_ROUNDED(__fmul_rn, float, *)
+TACK_SIM_ROUNDED(__fdiv_rn, float, /)
+TACK_SIM_ROUNDED(__dadd_rn, double, +)
+TACK_SIM_ROUNDED(__dsub_rn, double, -)
+TACK_SIM_ROUNDED(__dmul_rn, double, *)
+TACK_SIM_ROUNDED(__ddiv_rn, double, /)
 #undef TACK_SIM_ROUNDED
 static inline float __fsqrt_rn(float x) { return sqrtf(x); }
 static inline double __dsqrt_rn(double x) { return sqrt(x); }

@@ -1,7 +1,6 @@
 #include "kernels/source_scan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <initializer_list>
 

@@ -346,9 +346,9 @@ std::string Emitter::convert(std::string text, DType from, DType to) {
     if (from == to) return text;
     if (from == DType::bfloat16)
         return convert(helpers_.bfloat16_to_float32() + "(" + text + ")", DType::float32, to);
-    if (to == DType::bool_) return "((b8)(" + text + " != 0))";
     if (from == DType::float16 && !is_floating(to))
         return convert("(f32)" + text, DType::float32, to);
+    if (to == DType::bool_) return "((b8)(" + text + " != 0))";
     if (is_floating(from) && is_integer(to)) return helpers_.saturate(from, to) + "(" + text + ")";
     if (to == DType::bfloat16) {
         const DType wide =

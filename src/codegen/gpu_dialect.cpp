@@ -57,12 +57,6 @@ private:
     const kernel::Specialization& spec_;
 };
 
-bool returns(std::span<const Stmt> block) {
-    return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
-        return s.op == StmtOp::return_value || returns(s.body) || returns(s.otherwise);
-    });
-}
-
 class DeviceSource {
 public:
     DeviceSource(const kernel::Specialization& spec, const Target& target)
@@ -80,7 +74,11 @@ public:
     }
 
     GpuSource write() {
-        const std::span<const Stmt> body(routine_.body);
+        std::span<const Stmt> body(routine_.body);
+        // At the top level a return stands alone, and ends the kernel.
+        const auto ends = [](const Stmt& s) { return s.op == StmtOp::return_value; };
+        body = body.first(
+            static_cast<std::size_t>(std::find_if(body.begin(), body.end(), ends) - body.begin()));
         std::size_t end = 0;  // of the last loop
         Doings outside(spec_);
         for (std::size_t at = 0; at < body.size(); ++at) {
@@ -162,8 +160,6 @@ private:
         locals_bytes_ = (locals_bytes_ + size - 1) / size * size + size;
         fields_ += "    " + declared + ";\n";
     }
-    /// Where a return outside loops has ended the kernel already.
-    std::string leave() const { return finishes_ ? "    if (locals->finished) return;\n" : ""; }
 
     /// An entry for one thread: statements, and a loop's bounds where `bounds` is that loop.
     void once(const std::string& what, std::span<const Stmt> block, const Stmt* bounds,
@@ -179,7 +175,7 @@ private:
                     after += "    locals->" + name + " = " + name + ";\n";
                 });
         }
-        std::string text = leave();
+        std::string text;
         for (const std::int32_t local : e.uses.locals)
             text +=
                 "    " +
@@ -190,14 +186,6 @@ private:
             for (const std::int32_t local : e.uses.locals) {
                 if (kept_.insert(local).second) keep(declarator(e, local), dtype_of_local(local));
                 after += "    locals->" + e.local_name(local) + " = " + e.local_name(local) + ";\n";
-            }
-            if (!finishes_ && returns(routine_.body)) {
-                finishes_ = true;
-                keep("u32 finished", DType::uint32);
-            }
-            if (finishes_) {
-                text += "    locals->finished = 1;\n";
-                after += "    locals->finished = 0;\n";
             }
         }
         entry(what, {&e}, text + statements + after, nullptr);
@@ -284,7 +272,7 @@ private:
                                     outer.local_name(local)
                               : outer.declared(local)) +
                       ";\n";
-        text = leave() + values + text + bounds;
+        text = values + text + bounds;
 
         const std::string k = axes == 1 ? "k0" : "k";
         std::string total;
@@ -375,7 +363,6 @@ private:
 
     bool keeps_ = false;           // what stands outside loops is run once and kept
     std::set<std::int32_t> kept_;  // locals
-    bool finishes_ = false;        // so is whether a return ended the kernel
     std::string fields_;           // of struct locals
     std::int64_t locals_bytes_ = 0;
 

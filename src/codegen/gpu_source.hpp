@@ -42,7 +42,7 @@ struct GpuSource {
 };
 
 /// Which integers count elements and passes. `narrow` takes 32 bits: only for launches whose arrays
-/// are each below 2 GiB and whose loops have fewer than 2^31 passes.
+/// are each below 2 GiB and whose loops' passes and grids' threads together are fewer than 2^32.
 enum class IndexWidth : std::uint8_t { narrow, wide };
 
 /// CUDA C++17 for NVRTC, without headers.

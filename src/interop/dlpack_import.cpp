@@ -256,8 +256,8 @@ Array wrap_host(const kernel::HostView& view, const Device& device, Hold hold) {
     Shape shape(std::span(view.extents, static_cast<std::size_t>(view.ndim)));
     std::int64_t size = 1;
     for (const std::int64_t extent : shape) size *= extent;
-    return wrap(importing_device({dlpack::cpu, 0}, device), view.address, view.nbytes, std::move(shape),
-                view.dtype, size, view.writable, hold);
+    return wrap(importing_device({dlpack::cpu, 0}, device), view.address, view.nbytes,
+                std::move(shape), view.dtype, size, view.writable, hold);
 }
 
 Array from_dlpack(dlpack::ManagedTensor* tensor, const Device& device, bool writable,

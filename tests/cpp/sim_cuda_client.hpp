@@ -129,6 +129,7 @@ inline const Entry<int(Handle*)> context_get{"cuCtxGetCurrent"};
 inline const Entry<int()> context_synchronize{"cuCtxSynchronize"};
 inline const Entry<int(Handle*, int)> primary_retain{"cuDevicePrimaryCtxRetain"};
 inline const Entry<int(int)> primary_release{"cuDevicePrimaryCtxRelease_v2"};
+inline const Entry<int(int)> primary_reset{"cuDevicePrimaryCtxReset_v2"};
 inline const Entry<int(Handle*, unsigned)> stream_create{"cuStreamCreate"};
 inline const Entry<int(Handle)> stream_destroy{"cuStreamDestroy_v2"};
 inline const Entry<int(Handle)> stream_synchronize{"cuStreamSynchronize"};

@@ -37,7 +37,7 @@ void expect_error(ErrorKind kind, std::initializer_list<std::string_view> fragme
 
 /// A device whose memory the host cannot reach, but through read() and write(). It runs nothing
 /// and counts what is asked of it.
-struct FarDevice final : Backend {
+struct FarDevice : Backend {
     struct Memory final : Buffer {
         Memory(FarDevice& device, std::int64_t bytes)
             : Memory(device, std::make_unique<char[]>(static_cast<std::size_t>(bytes)), bytes) {}

@@ -312,7 +312,7 @@ TEST(SimulatedCuda, freed_addresses_never_return) {
 
 TEST(SimulatedCuda, what_is_alive_at_exit_is_a_leak_and_status_97) {
     auto client = [] {
-        auto* c = new Client;
+        static const auto* c = new Client;
         c->allocate(8);
         void* pinned = nullptr;
         CLIENT_CHECK(cu::host_alloc(&pinned, size_t{4}, 0u) == cuda_success);
@@ -653,6 +653,30 @@ TEST(SimulatedCuda, managed_memory_is_of_device_type_and_pool_memory_has_no_cont
         CLIENT_CHECK(context == c.context);
         CLIENT_CHECK(cu::free(managed) == cuda_success);
         CLIENT_CHECK(cu::free_async(pooled, c.stream) == cuda_success);
+    }));
+}
+
+TEST(SimulatedCuda, a_client_may_clean_up_while_the_process_exits) {
+    expect_clean(run_client([] {
+        static const auto* c = new Client;
+        static Address x = c->floats(1, 2);
+        CLIENT_CHECK(c->scale(x, 3, 1) == cuda_success);
+        std::atexit([] {
+            CLIENT_CHECK(cu::free(x) == cuda_success);
+            delete c;
+        });
+    }));
+}
+
+TEST(SimulatedCuda, a_reset_primary_context_is_still_to_be_released) {
+    expect_clean(run_client([] {
+        Handle context = nullptr;
+        CLIENT_CHECK(cu::init(0u) == cuda_success);
+        CLIENT_CHECK(cu::primary_retain(&context, 0) == cuda_success);
+        CLIENT_CHECK(cu::context_set(context) == cuda_success);
+        CLIENT_CHECK(cu::primary_reset(0) == cuda_success);
+        CLIENT_CHECK(cu::context_synchronize() == cuda_context_is_destroyed);
+        CLIENT_CHECK(cu::primary_release(0) == cuda_success);
     }));
 }
 

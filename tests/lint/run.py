@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 # The generated and the foreign stay out; the plugin's LLVM headers alone take minutes.
-CPP_FOLDERS = ("include", "src", "python/src", "tests", "examples")
+CPP_FOLDERS = ("include", "src", "python/src", "sim", "tests", "examples")
 TIDY_FOLDERS = ("src", "python/src")
 TIDY_EXCLUDED = "src/clang"
 PYTHON_FOLDERS = ("python", "tests", "examples", "bench")

@@ -292,8 +292,8 @@ def test_a_device_is_a_device():
     source = np.arange(3)
     assert tack.asarray(source, device="cpu").ptr == source.ctypes.data
     assert tack.asarray(source, device=tack.device("cpu"), copy=False).ptr == source.ctypes.data
-    with pytest.raises(RuntimeError, match="asarray: |cuda"):
-        tack.asarray(source, device="cuda")
+    with pytest.raises(RuntimeError, match="cpu:7|7 of"):
+        tack.asarray(source, device="cpu:7")
 
 
 @pytest.mark.parametrize(

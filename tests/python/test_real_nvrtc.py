@@ -23,7 +23,7 @@ extern "C" __global__ void saxpy(float a, const float* x, float* y, long long n)
 # In a kernel with the parameters (int* i, float* f, double* d, unsigned long long* u).
 ACCEPTED = """
     d[0] = sin(f[0]) + sin(d[0]) + pow(f[0], 2) + pow(d[0], 2) + fmod(f[0], f[1])
-    i[0] = max(1u, i[0]); d[0] = min(f[0], d[0])
+    i[0] = max(1u, i[0]); d[0] = min(f[0], d[0]); u[0] = min(u[0], 1ll)
     i[0] = isnan(f[0]) + isinf(d[0]) + signbit(f[0]) + isfinite(d[0])
     i[0] = abs(i[0]) + abs((long long)i[0]); f[0] = abs(f[0])
     f[0] = rsqrtf(f[1]) + rsqrt(f[1]) + fmaf(f[0], f[1], f[2]) + fma(f[0], f[1], f[2])

@@ -70,7 +70,8 @@ def compile(code, options=(b"-arch=sm_90",)):
 
 def run(tmp_path, program, **modes):
     """What the program has printed, and the lines of the simulator's report."""
-    report = tmp_path / "report"
+    report, script = tmp_path / "report", tmp_path / "program.py"
+    script.write_text(program)
     environment = {
         **os.environ,
         **modes,
@@ -81,7 +82,7 @@ def run(tmp_path, program, **modes):
         "TACK_SIM_REPORT": str(report),
     }
     result = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        [sys.executable, script], env=environment, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout.split(), report.read_text().splitlines()

@@ -14,7 +14,7 @@
     X(__floattidf) X(__floattisf) X(__floatuntidf) X(__floatuntisf)                               \
     X(__fixdfti) X(__fixsfti) X(__fixunsdfti) X(__fixunssfti)                                     \
     X(__powidf2) X(__powisf2) X(__popcountdi2)                                                    \
-    X(__extendhfsf2) X(__extendhfdf2) X(__truncsfhf2) X(__truncdfhf2)
+    X(__extendhfsf2) X(__extendhfdf2) X(__truncsfhf2) X(__truncdfhf2) X(__eqhf2) X(__nehf2)
 // clang-format on
 #define TACK_DECLARE(name) extern "C" void name();
 TACK_LIBGCC(TACK_DECLARE)

@@ -92,9 +92,8 @@ BackendStatus status() {
     try {
         const Driver& driver = Driver::get();
         std::string detail;
-        for (int k = 0; k < driver.device_count(); ++k)
-            detail += (k ? "; " : "") + driver_summary(driver, k);
-        return {"cuda", "ready", detail + "; " + nvrtc_description()};
+        for (int k = 0; k < driver.device_count(); ++k) detail += driver_summary(driver, k) + "\n";
+        return {"cuda", "ready", detail + nvrtc_description()};
     } catch (const Error& error) {
         const std::string reason = error.what();
         const bool missing = reason.find("is not installed") != reason.npos;
@@ -142,7 +141,7 @@ std::uint64_t CudaBackend::stream() const noexcept {
 
 void CudaBackend::wait_for_stream(std::uint64_t other) {
     const std::string doing =
-        "ordering " + device_name() + " after stream " + std::to_string(other);
+        "wait_for_stream: ordering " + device_name() + " after stream " + std::to_string(other);
     const auto what = [&] { return doing; };
     const auto source = reinterpret_cast<Stream>(other);
     // An event is recorded in its stream's context, and may be waited for in any.

@@ -49,12 +49,15 @@ gpu::Library open_driver() {
     std::string tried;
     gpu::Library library = gpu::open_library(candidates, tried);
     if (library) return library;
-    throw Error(ErrorKind::runtime,
-                chosen.empty() ? std::string(library_name) +
-                                     " is not installed; looked in the system's library path and "
-                                     "TACK_CUDA_DRIVER, which is not set (" +
-                                     tried + "). It comes with NVIDIA's driver"
-                               : "TACK_CUDA_DRIVER names a driver that cannot be opened: " + tried);
+    std::string reason = "TACK_CUDA_DRIVER names a driver that cannot be opened: " + tried;
+    if (chosen.empty() && tried.find("No such file") != tried.npos) {
+        reason = std::string(library_name) +
+                 " is not installed; looked in the system's library path and TACK_CUDA_DRIVER. It "
+                 "comes with NVIDIA's driver";
+    } else if (chosen.empty()) {
+        reason = std::string(library_name) + " cannot be opened: " + tried;
+    }
+    throw Error(ErrorKind::runtime, reason);
 }
 
 std::string advice(int result) {

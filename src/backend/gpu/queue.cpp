@@ -14,8 +14,10 @@ namespace {
 using codegen::GpuParameter;
 using codegen::IndexWidth;
 
-/// What both kinds of code stay below; see codegen::IndexWidth.
-constexpr std::int64_t narrow_limit = std::int64_t{1} << 31;
+/// What narrow code stays below; see codegen::IndexWidth. The last block's threads go beyond the
+/// passes, by less than a block, and add a whole grid to that in 32 bits.
+constexpr std::int64_t narrow_bytes = std::int64_t{1} << 31;
+constexpr std::int64_t narrow_passes = narrow_bytes - 1024;
 
 struct Code {
     codegen::GpuSource source;
@@ -51,10 +53,10 @@ struct QueuedExecutable final : Executable {
 
 bool is_narrow(std::span<const kernel::Argument> arguments,
                std::span<const std::optional<std::int64_t>> passes) {
-    const auto small = [](const std::optional<std::int64_t>& n) { return n && *n < narrow_limit; };
+    const auto small = [](const std::optional<std::int64_t>& n) { return n && *n < narrow_passes; };
     return std::all_of(passes.begin(), passes.end(), small) &&
            std::all_of(arguments.begin(), arguments.end(), [](const kernel::Argument& a) {
-               return a.kind != kernel::Argument::Kind::array || a.array->nbytes < narrow_limit;
+               return a.kind != kernel::Argument::Kind::array || a.array->nbytes < narrow_bytes;
            });
 }
 
