@@ -15,8 +15,8 @@ struct Told : Ending {
 /// Runs `program` in a child process with this environment, and returns what it returned there.
 inline Told run_tack(const std::function<std::string()>& program,
                      const std::vector<std::pair<std::string, std::string>>& environment = {}) {
-    const auto path = std::filesystem::temp_directory_path() /
-                      ("tack_cuda_client_" + std::to_string(getpid()));
+    const auto path =
+        std::filesystem::temp_directory_path() / ("tack_cuda_client_" + std::to_string(getpid()));
     Told told;
     static_cast<Ending&>(told) = run_client([&] {
         setenv("TACK_CUDA_DRIVER", TACK_SIM_CUDA, 1);
@@ -39,14 +39,33 @@ inline Told run_tack(const std::function<std::string()>& program,
     return told;
 }
 
-/// What the simulator writes into a buffer.
-inline std::string sim_text(const char* function) {
-    const Entry<size_t(char*, size_t)> write{function};
-    std::string text(write(nullptr, size_t{0}), '\0');
+/// The functions of the simulated driver beside CUDA, or those of the stand-in for its compiler.
+struct Control {
+    void* library = driver_library();
+
+    template <class Result, class... Arguments>
+    Result call(const char* name, Arguments... arguments) const {
+        return reinterpret_cast<Result (*)(Arguments...)>(dlsym(library, name))(arguments...);
+    }
+    void reset_counts() const { call<void>("tack_sim_reset_counts"); }
+    void fail(const std::string& what) const {
+        CLIENT_CHECK(call<int>("tack_sim_fail", what.c_str()) == 0);
+    }
+    std::string text(const char* function) const;
+};
+
+/// What a function writes into a buffer.
+inline std::string Control::text(const char* function) const {
+    const auto write = [&](char* buffer, size_t size) {
+        return call<size_t>(function, buffer, size);
+    };
+    std::string text(write(nullptr, 0), '\0');
     write(text.data(), text.size());
     text.resize(text.empty() ? 0 : text.size() - 1);
     return text;
 }
+
+inline std::string sim_text(const char* function) { return Control().text(function); }
 
 inline std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> lines;

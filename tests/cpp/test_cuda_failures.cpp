@@ -1,5 +1,5 @@
-// Every call of the CUDA driver fails once: in each scenario the calls are recorded, then each entry
-// point's first, second and last call fails, in a process of its own.
+// Every call of the CUDA driver fails once: in each scenario the calls are recorded, then each
+// entry point's first, second and last call fails, in a process of its own.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -38,7 +38,8 @@ struct World {
 struct Scenario {
     const char* name;
     std::function<void(World&)> prepare;
-    std::function<void(World&)> act;  // may be repeated
+    std::function<void(World&)> act;      // may be repeated
+    const char* library = TACK_SIM_CUDA;  // whose calls are to fail
 };
 
 void start(World& world) { world.device = device("cuda"); }
@@ -77,6 +78,13 @@ void launch(World& world) {
     scale(2.0f, world.x, world.y);
     scale(3.0f, world.x, world.y);
     require(world.y.to_vector<float>().back() == 12, "launch");
+}
+
+/// Where nothing is kept, on disk or otherwise.
+void compile(World& world) {
+    launch(world);
+    require(make_scale().inspect(kernel::Inspect::assembly, 2.0f, world.x, world.y).size() > 10,
+            "assembly");
 }
 
 void launch_with_bounds(World& world) {
@@ -144,6 +152,7 @@ const Scenario scenarios[] = {
     {"allocate_exportable", start, allocate_exportable},
     {"copy", start_with_arrays, copy},
     {"launch", start_with_arrays, launch},
+    {"compile", start_with_arrays, compile, TACK_SIM_NVRTC},
     {"launch_with_bounds", start_with_arrays, launch_with_bounds},
     {"export_and_import_by_dlpack", start_with_arrays, export_by_dlpack},
     {"wrap", start_with_arrays, wrap},
@@ -205,16 +214,16 @@ Counts counts_of(const std::vector<std::string>& lines) {
 std::string act_with_failure(const Scenario& scenario, const std::string& failure) {
     auto& world = *new World;
     scenario.prepare(world);
-    const Entry<void()> reset{"tack_sim_reset_counts"};
-    reset();
-    CLIENT_CHECK(cu::sim_fail(failure.c_str()) == 0);
+    const Control control{dlopen(scenario.library, RTLD_NOW)};
+    control.reset_counts();
+    control.fail(failure);
     std::string said;
     try {
         scenario.act(world);
     } catch (const Error& error) {
         said = error.what();
     }
-    CLIENT_CHECK(cu::sim_fail("") == 0);
+    control.fail("");
     scenario.act(world);
     if (world.device) world.device.synchronize();
     std::string violations = sim_text("tack_sim_violations");
@@ -232,10 +241,10 @@ Counts record(const Scenario& scenario, const Environment& environment) {
         [&] {
             auto& world = *new World;
             scenario.prepare(world);
-            const Entry<void()> reset{"tack_sim_reset_counts"};
-            reset();
+            const Control control{dlopen(scenario.library, RTLD_NOW)};
+            control.reset_counts();
             scenario.act(world);
-            return sim_text("tack_sim_calls");
+            return control.text("tack_sim_calls");
         },
         environment);
     EXPECT_EQ(told.status, 0) << scenario.name;
@@ -279,6 +288,10 @@ TEST_P(EveryCall, that_fails_is_a_clear_error_or_none_and_the_next_one_works) {
     Environment environment = mode.environment;
     environment.emplace_back("TACK_SIM_DEVICES", "2");
     environment.emplace_back("TACK_SIM_KEEP", "");
+    if (scenario.library == std::string_view(TACK_SIM_NVRTC)) {
+        for (const char* folder : {"TACK_CACHE_DIR", "XDG_CACHE_HOME", "HOME"})
+            environment.emplace_back(folder, "");
+    }
     const auto run = [&, &chosen = scenario](const std::string& failure) {
         return run_tack([&] { return act_with_failure(chosen, failure); }, environment);
     };
@@ -297,8 +310,9 @@ TEST_P(EveryCall, that_fails_is_a_clear_error_or_none_and_the_next_one_works) {
             // A function that cannot be looked up is missing, whatever the reason.
             if (!outcome.said.empty() && entry.find("GetProcAddress") == entry.npos) {
                 EXPECT_NE(outcome.said.find(entry), std::string::npos) << outcome.said;
-                EXPECT_NE(outcome.said.find("CUDA_ERROR_UNKNOWN (999"), std::string::npos)
-                    << outcome.said;
+                const char* const error =
+                    entry.starts_with("nvrtc") ? "error 11" : "CUDA_ERROR_UNKNOWN (999";
+                EXPECT_NE(outcome.said.find(error), std::string::npos) << outcome.said;
             }
             EXPECT_EQ(outcome.violations, "") << outcome.said;
             EXPECT_LE(outcome.beyond(whole), may_stay(entry)) << told.text;

@@ -122,6 +122,8 @@ def calls(name):
 
 
 def fail(what):
+    """From now on these calls fail: "name:n" is the n-th of an entry point."""
+    driver().tack_sim_reset_counts()
     assert driver().tack_sim_fail(what.encode()) == 0
 
 

@@ -13,7 +13,7 @@ from cuda_support import on_simulator
 import tack
 
 NON_BLOCKING = 1  # of streams
-LEGACY = 1
+LEGACY, PER_THREAD = 1, 2
 DISABLE_TIMING = 2  # of events
 
 
@@ -189,6 +189,30 @@ def test_an_import_comes_after_its_producers_queued_work_without_a_wait(protocol
     producer.free()
     if own_stream:
         sim.cu("cuStreamDestroy_v2", stream)
+
+
+@on_simulator()
+def test_the_threads_own_stream_of_a_producer_is_waited_for_by_an_event():
+    sim.primary_context()
+    y = tack.zeros(8, device="cuda")
+    producer = InterfaceLibrary(PER_THREAD)
+    x = tack.asarray(producer)
+    assert sim.is_queued(PER_THREAD)
+    copy_into(x, y)
+    assert y.numpy().tolist() == list(range(8))
+    del x
+    producer.free()
+
+
+@on_simulator(reports=["violation: cuStream"])
+def test_a_stream_that_is_none_is_a_runtime_error_and_lets_the_producer_go():
+    sim.primary_context()
+    tack.device("cuda")
+    producer = InterfaceLibrary(0)
+    producer.__cuda_array_interface__["stream"] = 1 << 20
+    with sim.raises(RuntimeError, "CUDA_ERROR_INVALID_HANDLE", f"stream {1 << 20}"):
+        tack.asarray(producer, copy=False)
+    producer.free()
 
 
 @on_simulator()

@@ -19,11 +19,14 @@ Traits traits_of(const Driver& driver, DeviceId device) {
                           driver.attribute(device, compute_capability_minor);
     traits.multiprocessors = std::max(1, driver.attribute(device, multiprocessor_count));
     traits.threads_per_block = driver.attribute(device, max_threads_per_block);
-    traits.pools = driver.attribute(device, memory_pools_supported) != 0 && driver.pool_create &&
-                   driver.pool_set && driver.pool_alloc && driver.pool_free && driver.pool_trim &&
-                   driver.pool_destroy;
+    const auto all = [](auto&... entries) { return (static_cast<bool>(entries) && ...); };
+    traits.pools = driver.attribute(device, memory_pools_supported) != 0 &&
+                   all(driver.pool_create, driver.pool_set, driver.pool_alloc, driver.pool_free,
+                       driver.pool_trim, driver.pool_destroy);
     traits.virtual_memory = driver.attribute(device, virtual_memory_management_supported) != 0 &&
-                            driver.create && driver.export_handle;
+                            all(driver.granularity, driver.create, driver.release, driver.reserve,
+                                driver.unreserve, driver.map, driver.unmap, driver.set_access,
+                                driver.export_handle, driver.import_handle);
     traits.export_type =
         export_type(this_platform, {.virtual_memory = traits.virtual_memory,
                                     .posix_fd = driver.attribute(device, posix_fd_supported) != 0,

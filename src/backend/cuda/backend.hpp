@@ -58,6 +58,14 @@ struct CudaBackend final : gpu::QueuedBackend {
     DevicePtr allocate_device(std::int64_t nbytes);
     /// Gives it back after the work that is queued now. For destructors: what fails is ignored.
     void free_device(DevicePtr address) noexcept;
+    /// driver.check() for calls that may report the failure of work queued before: names its
+    /// kernel.
+    template <class Doing>
+    void check(Status status, Doing&& doing) const {
+        if (!status) return;
+        driver.fail(status,
+                    doing() + (loses_context(status.code) ? queue->last_queued() : std::string()));
+    }
     /// "cuda:1"
     std::string device_name() const { return memory_domain(); }
 

@@ -167,7 +167,7 @@ std::string DeviceBuffer::describe() const {
 
 void DeviceBuffer::read(void* host, std::int64_t bytes) const {
     const Current current(cuda.context);
-    cuda.driver.check(
+    cuda.check(
         cuda.driver.copy_from(host, pointer(), static_cast<std::size_t>(bytes), cuda.queue->stream),
         [&] { return "reading " + describe(); });
     cuda.synchronize();
@@ -175,7 +175,7 @@ void DeviceBuffer::read(void* host, std::int64_t bytes) const {
 
 void DeviceBuffer::write(const void* host, std::int64_t bytes) {
     const Current current(cuda.context);
-    cuda.driver.check(
+    cuda.check(
         cuda.driver.copy_to(pointer(), host, static_cast<std::size_t>(bytes), cuda.queue->stream),
         [&] { return "writing " + describe(); });
     // The caller may change the host memory at once, which page-locked memory shows.
@@ -286,7 +286,7 @@ DevicePtr CudaBackend::allocate_device(std::int64_t nbytes) {
         if (pool_) driver.pool_trim(pool_, 0);
         failed = attempt();
     }
-    driver.check(failed, [&] {
+    check(failed, [&] {
         std::size_t free = 0;
         std::size_t total = 0;
         driver.memory_info(&free, &total);
@@ -300,11 +300,13 @@ void CudaBackend::free_device(DevicePtr address) noexcept {
     try {
         const Current current(context);
         if (pool_ && !driver.pool_free(address, queue->stream)) return;
-        if (!pool_ && retire(address)) return;
-        driver.stream_synchronize(queue->stream);
+        const bool idle = !driver.stream_query(queue->stream);
+        if (!pool_ && !idle && retire(address)) return;
+        if (!idle) driver.stream_synchronize(queue->stream);
         driver.free(address);
     } catch (const Error&) {
-        // The context is gone, and its memory with it.
+        // The context is gone, and its plain memory with it. A pool's is lost: it is given back on
+        // a stream alone, and there is none.
     }
 }
 
@@ -374,9 +376,9 @@ bool CudaBackend::copy(Buffer& to, const Buffer& from) {
     if (&source.cuda != this) wait_for_queue(source.cuda);
     {
         const Current current(context);
-        driver.check(driver.copy_within(reinterpret_cast<DevicePtr>(to.address), source.pointer(),
-                                        static_cast<std::size_t>(from.nbytes), queue->stream),
-                     [&] { return "copying " + source.describe(); });
+        check(driver.copy_within(reinterpret_cast<DevicePtr>(to.address), source.pointer(),
+                                 static_cast<std::size_t>(from.nbytes), queue->stream),
+              [&] { return "copying " + source.describe(); });
     }
     if (&source.cuda != this) source.cuda.wait_for_queue(*this);
     if (source.shared() || to.shared()) synchronize();
@@ -392,16 +394,16 @@ bool CudaBackend::fill(Buffer& to, std::int64_t count, std::int64_t width, std::
     const auto high = static_cast<unsigned>(element >> 32);
     const Stream stream = queue->stream;
     if (width == 1) {
-        driver.check(driver.set_8(address, static_cast<unsigned char>(low), n, stream), doing);
+        check(driver.set_8(address, static_cast<unsigned char>(low), n, stream), doing);
     } else if (width == 2) {
-        driver.check(driver.set_16(address, static_cast<unsigned short>(low), n, stream), doing);
+        check(driver.set_16(address, static_cast<unsigned short>(low), n, stream), doing);
     } else if (width == 4 || low == high) {
         const std::size_t words = width == 4 ? n : 2 * n;
-        driver.check(driver.set_32(address, low, words, stream), doing);
+        check(driver.set_32(address, low, words, stream), doing);
     } else {
         // Two columns of 32 bits, in rows of one element.
-        driver.check(driver.set_rows_32(address, 8, low, 1, n, stream), doing);
-        driver.check(driver.set_rows_32(address + 4, 8, high, 1, n, stream), doing);
+        check(driver.set_rows_32(address, 8, low, 1, n, stream), doing);
+        check(driver.set_rows_32(address + 4, 8, high, 1, n, stream), doing);
     }
     if (to.shared()) synchronize();
     return true;

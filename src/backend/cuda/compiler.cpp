@@ -63,13 +63,12 @@ Nvrtc::Nvrtc() {
                         tried);
     }
     load(std::move(library), nullptr, "NVRTC");
-    get_version(&major, &minor);
+    check(get_version(&major, &minor), "starting NVRTC");
     int count = 0;
-    if (!count_architectures(&count) && count > 0) {
-        architectures.resize(static_cast<std::size_t>(count));
-        get_architectures(architectures.data());
-        std::sort(architectures.begin(), architectures.end());
-    }
+    check(count_architectures(&count), "starting NVRTC");
+    architectures.resize(static_cast<std::size_t>(count));
+    check(get_architectures(architectures.data()), "starting NVRTC");
+    std::sort(architectures.begin(), architectures.end());
 }
 
 Nvrtc& Nvrtc::get() {

@@ -60,11 +60,6 @@ gpu::Library open_driver() {
     throw Error(ErrorKind::runtime, reason);
 }
 
-bool loses_context(int result) {
-    return result == illegal_address || result == launch_timeout || result == assert_failed ||
-           (result >= hardware_stack_error && result <= launch_failed);
-}
-
 std::string advice(int result) {
     if (loses_context(result)) {
         return ". The context is lost, and with it all memory and work in it: start the process "
@@ -88,6 +83,11 @@ std::string advice(int result) {
 }
 
 }  // namespace
+
+bool loses_context(int result) {
+    return result == illegal_address || result == launch_timeout || result == assert_failed ||
+           (result >= hardware_stack_error && result <= launch_failed);
+}
 
 Driver::Driver() {
     gpu::Library library = open_driver();

@@ -109,6 +109,9 @@ struct Uuid {
     std::uint8_t bytes[16];
 };
 
+/// Whether a result says that the work of the context has failed, which every later call says too.
+bool loses_context(int result);
+
 struct Driver final : gpu::DriverTable {
     /// The driver of this process, opened and initialised at the first call that succeeds.
     /// Throws runtime, in a sentence: no library and where it was looked for; a driver too old and
@@ -160,6 +163,7 @@ struct Driver final : gpu::DriverTable {
     Entry<int(Stream*, unsigned)> stream_create{*this, "cuStreamCreate", 2000};
     Entry<int(Stream)> stream_destroy{*this, "cuStreamDestroy_v2", 4000};
     Entry<int(Stream)> stream_synchronize{*this, "cuStreamSynchronize", 2000};
+    Entry<int(Stream)> stream_query{*this, "cuStreamQuery", 2000};
     Entry<int(Stream, Context*)> stream_context{*this, "cuStreamGetCtx", 9020,
                                                 "check of a stream's context"};
     Entry<int(Stream, Event, unsigned)> stream_wait{*this, "cuStreamWaitEvent", 3020};

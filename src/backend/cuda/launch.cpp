@@ -88,7 +88,7 @@ void CudaBackend::enqueue(gpu::Module& module_, std::size_t entry_,
     const std::int64_t blocks =
         passes ? std::min((*passes + threads - 1) / threads, most_blocks)
                : static_cast<std::int64_t>(traits.multiprocessors) * blocks_each;
-    driver.check(
+    check(
         driver.launch(f.handle, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads),
                       1, 1, 0, queue->stream, const_cast<void**>(parameters.data()), nullptr),
         [&] {

@@ -137,7 +137,6 @@ void QueuedBackend::launch(Executable& executable, const LaunchArguments& launch
 
     const std::vector<QueuedBackend*> others = other_queues(this, launch.arguments);
     for (QueuedBackend* const other : others) wait_for_queue(*other);
-    queue_->note_queued(kernel.spec.program);
     std::vector<void*> parameters;
     std::size_t loop = 0;
     for (std::size_t k = 0; k < code.source.entries.size(); ++k) {
@@ -152,6 +151,7 @@ void QueuedBackend::launch(Executable& executable, const LaunchArguments& launch
             parameters.push_back(const_cast<void*>(at));
         }
         enqueue(*code.module, k, count, parameters);
+        queue_->note_queued(kernel.spec.program);
     }
     for (QueuedBackend* const other : others) {
         try {

@@ -1,0 +1,171 @@
+"""What a process with a CUDA device may do: fork, be forked, and end with anything alive."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+
+import cuda_support as sim
+import managed_tensor
+import numpy as np
+import pytest
+from cuda_support import on_simulator
+
+import tack
+from tack.interop.dlpack import live_exports
+
+kept = []
+
+
+@tack.kernel
+def add(x, value):
+    for i in range(len(x)):
+        x[i] += value
+
+
+@tack.kernel
+def add_to_both(x, y, value):
+    for i in range(len(x)):
+        x[i] += value
+        y[i] += value
+
+
+def in_child(body):
+    """The exit status of a forked child that runs body()."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            body()
+            status = 0
+        finally:
+            os._exit(status)
+    status = os.waitpid(child, 0)[1]
+    assert not os.WIFSIGNALED(status), signal.Signals(os.WTERMSIG(status))
+    return os.WEXITSTATUS(status)
+
+
+def work():
+    x = tack.zeros(4, device="cuda")
+    add(x, 1.0)
+    assert x.numpy().tolist() == [1] * 4
+
+
+@on_simulator()
+def test_children_forked_before_the_first_use_have_devices_of_their_own():
+    # pytorch/pytorch#117043
+    assert in_child(work) == 0
+    assert in_child(work) == 0
+    work()
+
+
+def refused():
+    with sim.raises(RuntimeError, "CUDA_ERROR_NOT_INITIALIZED", "forked child", "spawn"):
+        work()
+
+
+@on_simulator()
+def test_a_child_forked_after_it_gets_a_clear_error_and_the_parent_works_on():
+    work()
+    kept.append(tack.zeros(4, device="cuda"))
+    assert in_child(refused) == 0
+    work()
+    kept.clear()
+
+
+@on_simulator()
+def test_a_child_that_only_drops_its_parents_arrays_ends_well():
+    work()
+    kept.append(tack.zeros(4, device="cuda"))
+    add(kept[0], 1.0)
+    child = multiprocessing.get_context("fork").Process(target=kept.clear)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert kept[0].numpy().tolist() == [1] * 4
+    kept.clear()
+
+
+# The end
+
+
+@pytest.mark.parametrize("no_pools", [None, 1])
+@on_simulator()
+def test_the_interpreter_ends_with_work_queued(no_pools):
+    kept.append(tack.zeros(4, device="cuda"))
+    kept.append(tack.ones(4, device="cuda"))
+    add(kept[0], 1.0)
+    add_to_both(kept[0], kept[1], 2.0)
+    assert sim.is_queued(kept[0].device.stream)
+    # What is freed behind queued work is given back at the next allocation, which never comes.
+    if no_pools:
+        tack.synchronize()
+
+
+@on_simulator()
+def test_the_interpreter_ends_with_an_export_that_nobody_took():
+    x = tack.zeros(4, device="cuda")
+    kept.append(x.__dlpack__())
+    # In a cycle that only the interpreter's end breaks.
+    kept.append(kept)
+    assert live_exports() == 1
+
+
+# Its deleter needs Python, which is gone.
+@on_simulator(reports=["leak: device memory at .* of 32 bytes"])
+def test_the_interpreter_ends_with_an_import_alive():
+    sim.primary_context()
+    producer = managed_tensor.Producer(
+        device_type=managed_tensor.CUDA, data=sim.foreign(np.zeros(8, np.float32))
+    )
+    producer.on_delete = lambda: sim.cu("cuMemFree_v2", producer.managed.tensor.data)
+    kept.append(tack.from_dlpack(producer))
+    kept.append(producer)
+
+
+@on_simulator()
+def test_the_interpreter_ends_with_exported_and_imported_memory_alive():
+    x = tack.zeros(4, device="cuda")
+    kept.extend([x, x.export_memory(), tack.empty(4, device="cuda", exportable=True)])
+    kept.append(tack.import_memory(kept[1], "float32", 4))
+
+
+CALLS = [
+    "cuMemFreeAsync",
+    "cuStreamSynchronize",
+    "cuCtxPushCurrent",
+    "cuMemUnmap",
+    "cuModuleUnload",
+]
+
+
+@pytest.mark.parametrize("entry", CALLS)
+def test_a_call_that_fails_at_the_end_does_no_harm(entry):
+    code = f"import test_cuda_process; test_cuda_process.end_with_a_failing_call({entry!r})"
+    done, report = sim.run(["-c", code])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "violation" not in report
+
+
+def end_with_a_failing_call(entry):
+    x = tack.zeros(4, device="cuda")
+    add(x, 1.0)
+    kept.extend([x, tack.empty(4, device="cuda", exportable=True)])
+    sim.fail(",".join(f"{entry}:{n}" for n in range(1, 6)))
+
+
+@on_simulator()
+def test_a_thread_may_drop_the_last_array():
+    arrays = [tack.zeros(4, device="cuda") for _ in range(8)]
+    for x in arrays:
+        add(x, 1.0)
+    del x
+    threads = [threading.Thread(target=arrays.pop) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    tack.synchronize()
+    assert [line for line in sim.live() if "memory at" in line] == []
