@@ -95,7 +95,13 @@ void Queue::add(const CommandRef& command) {
     for (const RangeRef& range : command->uses) ++range->queued;
     if (!command->work) return;
     ++queued_work_;
+    newest_ = command;
     if (managed_exclusive_) Memory::instance().set_managed_access(false);
+}
+
+void Queue::make_room(std::unique_lock<std::mutex>& lock) {
+    constexpr size_t most = 1024;
+    if (queued_work_ >= most) wait(lock, newest_.lock());
 }
 
 void Queue::wait(std::unique_lock<std::mutex>& lock, const CommandRef& command) {

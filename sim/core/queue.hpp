@@ -51,6 +51,10 @@ public:
     // Notes what the command uses; it runs when it is waited for, or something after it is.
     void add(const CommandRef& command);
 
+    // Runs work where so much is queued that a real driver would make its caller wait too; else
+    // what is freed in order of the work could not be used again.
+    void make_room(std::unique_lock<std::mutex>& lock);
+
     void wait(std::unique_lock<std::mutex>& lock, const CommandRef& command);
 
     // Runs the one command that `command`, if not done, has to wait for first.
@@ -83,6 +87,7 @@ private:
     FaultErrors errors_{};
     bool managed_exclusive_ = false;
     size_t queued_work_ = 0;
+    std::weak_ptr<Command> newest_;
 };
 
 }  // namespace tack_sim

@@ -250,6 +250,7 @@ int enter(Entry& entry, bool needs_init, Body&& body) {
     try {
         Held held = Queue::instance().lock();
         if (needs_init && !state().initialized) return not_initialized;
+        Queue::instance().make_room(held);
         return body(held);
     } catch (const std::bad_alloc&) {
         return out_of_memory;

@@ -139,16 +139,16 @@ TEST_F(LoopPasses, are_one_list_for_several_loops) {
     EXPECT_EQ(passes(), (Passes{10, 5}));
 }
 
-TEST_F(LoopPasses, from_2_to_the_31_on_take_wide_code_and_fewer_narrow) {
+TEST_F(LoopPasses, that_leave_no_room_for_a_block_below_2_to_the_31_take_wide_code) {
     const Kernel count("count", [](Bytes x, Scalar<std::int64_t> n) {
         parallel(n, [&](Index i) { x[i % 8] = 1; });
     });
     const Array x = bytes({8});
-    count(x, two_31 - 1);
-    EXPECT_EQ(passes(), Passes{two_31 - 1});
+    count(x, two_31 - 1025);
+    EXPECT_EQ(passes(), Passes{two_31 - 1025});
     EXPECT_EQ(widths(), std::vector{IndexWidth::narrow});
-    count(x, two_31);
-    EXPECT_EQ(passes(), Passes{two_31});
+    count(x, two_31 - 1024);
+    EXPECT_EQ(passes(), Passes{two_31 - 1024});
     EXPECT_EQ(widths(), std::vector{IndexWidth::wide});
     count(x, 3 * two_31 + 5);
     EXPECT_EQ(passes(), Passes{3 * two_31 + 5});
