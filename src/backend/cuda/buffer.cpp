@@ -102,16 +102,6 @@ BufferRef allocate_exportable(CudaBackend& backend, std::int64_t nbytes, const s
     }
 }
 
-std::vector<std::uint8_t> uuid_of(const CudaBackend& backend) {
-    const Driver& driver = backend.driver;
-    Uuid uuid{};
-    // The second form gives a MIG instance's own.
-    const auto& ask = driver.device_uuid_mig ? driver.device_uuid_mig : driver.device_uuid;
-    driver.check(ask(&uuid, backend.context.device),
-                 [&] { return "UUID of " + backend.device_name(); });
-    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
-}
-
 std::string hexadecimal(const std::vector<std::uint8_t>& bytes) {
     constexpr const char* digits = "0123456789abcdef";
     std::string text;
@@ -240,7 +230,7 @@ ExportedMemory ExportableBuffer::export_memory() {
                           .handle_type = type_name(type),
                           .device_uuid = {}};
     const Current current(cuda.context);
-    record.device_uuid = uuid_of(cuda);
+    record.device_uuid = cuda.driver.uuid(cuda.context.device);
     const std::lock_guard lock(handing_out_);
     if (!has_handle_) {
         std::uint64_t handle = 0;  // a descriptor fills its lower half
@@ -419,10 +409,10 @@ BufferRef CudaBackend::import_memory(const ExportedMemory& memory, std::int64_t 
                                           "; pass one, as its exporter gave it");
     }
     const Current current(context);
-    if (!memory.device_uuid.empty() && memory.device_uuid != uuid_of(*this)) {
+    if (!memory.device_uuid.empty() && memory.device_uuid != driver.uuid(context.device)) {
         throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
                                           hexadecimal(memory.device_uuid) + ", this one's is " +
-                                          hexadecimal(uuid_of(*this)) +
+                                          hexadecimal(driver.uuid(context.device)) +
                                           "; pass device= with the other");
     }
     Mapping m;

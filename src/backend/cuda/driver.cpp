@@ -140,6 +140,14 @@ int Driver::attribute(DeviceId device, Attribute attribute) const {
     return value;
 }
 
+std::vector<std::uint8_t> Driver::uuid(DeviceId device) const {
+    Uuid uuid{};
+    // The second form gives a MIG instance's own.
+    const auto& ask = device_uuid_mig ? device_uuid_mig : device_uuid;
+    check(ask(&uuid, device), [&] { return "UUID of cuda:" + std::to_string(device); });
+    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
+}
+
 std::string driver_summary(const Driver& driver, DeviceId device) {
     char name[256] = "";
     std::size_t memory = 0;
