@@ -106,7 +106,7 @@ BackendStatus status() {
 int find(std::span<const std::uint8_t> uuid) {
     const Driver& driver = Driver::get();
     for (int index = 0; index < driver.device_count(); ++index)
-        if (std::ranges::equal(driver.uuid(index), uuid)) return index;
+        if (std::ranges::equal(driver.uuid(index, "import_memory"), uuid)) return index;
     return -1;
 }
 

@@ -120,7 +120,7 @@ struct PointerFacts {
     DeviceId ordinal = -1;
 };
 
-PointerFacts facts_of(const CudaBackend& backend, const void* address) {
+PointerFacts facts_of(const CudaBackend& backend, const void* address, const char* operation) {
     // The plural form, which takes unknown addresses and leaves no error behind.
     unsigned type = 0;
     unsigned managed = 0;
@@ -131,13 +131,21 @@ PointerFacts facts_of(const CudaBackend& backend, const void* address) {
     backend.driver.check(backend.driver.pointer_attributes(3, attributes, values,
                                                            reinterpret_cast<DevicePtr>(address)),
                          [&] {
-                             return "memory_space: address " +
+                             return std::string(operation) + ": address " +
                                     std::to_string(reinterpret_cast<std::uintptr_t>(address));
                          });
     return {.known = type != 0,
             .managed = (managed & 1) != 0,
             .device = type == memory_device,
             .ordinal = ordinal};
+}
+
+MemorySpace space_of(const PointerFacts& facts) {
+    // Managed memory says that it is device memory too, so that it comes first.
+    if (facts.known && facts.managed) return {"cuda", MemoryKind::managed};
+    if (facts.known && facts.device) return {"cuda", MemoryKind::device};
+    if (facts.known) return {"cpu", MemoryKind::pinned};
+    return {"unknown", MemoryKind::unknown};
 }
 
 }  // namespace
@@ -230,7 +238,7 @@ ExportedMemory ExportableBuffer::export_memory() {
                           .handle_type = type_name(type),
                           .device_uuid = {}};
     const Current current(cuda.context);
-    record.device_uuid = cuda.driver.uuid(cuda.context.device);
+    record.device_uuid = cuda.driver.uuid(cuda.context.device, "export_memory");
     const std::lock_guard lock(handing_out_);
     if (!has_handle_) {
         std::uint64_t handle = 0;  // a descriptor fills its lower half
@@ -327,12 +335,7 @@ BufferRef CudaBackend::wrap(void* address, std::int64_t nbytes, Hold&& hold) {
 }
 
 MemorySpace CudaBackend::memory_space(const void* address) const {
-    const PointerFacts facts = facts_of(*this, address);
-    // Managed memory says that it is device memory too, so that it comes first.
-    if (facts.known && facts.managed) return {name, MemoryKind::managed};
-    if (facts.known && facts.device) return {name, MemoryKind::device};
-    if (facts.known) return {"cpu", MemoryKind::pinned};
-    return {"unknown", MemoryKind::unknown};
+    return space_of(facts_of(*this, address, "memory_space"));
 }
 
 void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool,
@@ -341,8 +344,8 @@ void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool
     // tell.
     const void* const last = static_cast<const char*>(address) + (nbytes - 1);
     for (const void* const end : {address, last}) {
-        const PointerFacts facts = facts_of(*this, end);
-        const MemorySpace space = memory_space(end);
+        const PointerFacts facts = facts_of(*this, end, operation);
+        const MemorySpace space = space_of(facts);
         const bool elsewhere = facts.device && !facts.managed && facts.ordinal != index;
         if (space.backend == name && !elsewhere) continue;
         const std::string where =
@@ -409,11 +412,13 @@ BufferRef CudaBackend::import_memory(const ExportedMemory& memory, std::int64_t 
                                           "; pass one, as its exporter gave it");
     }
     const Current current(context);
-    if (!memory.device_uuid.empty() && memory.device_uuid != driver.uuid(context.device)) {
-        throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
-                                          hexadecimal(memory.device_uuid) + ", this one's is " +
-                                          hexadecimal(driver.uuid(context.device)) +
-                                          "; pass device= with the other");
+    if (!memory.device_uuid.empty()) {
+        const std::vector<std::uint8_t> own = driver.uuid(context.device, "import_memory");
+        if (memory.device_uuid != own) {
+            throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
+                                              hexadecimal(memory.device_uuid) + ", this one's is " +
+                                              hexadecimal(own) + "; pass device= with the other");
+        }
     }
     Mapping m;
     m.size = static_cast<std::size_t>(memory.allocation_size);

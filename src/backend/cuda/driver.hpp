@@ -134,7 +134,7 @@ struct Driver final : gpu::DriverTable {
     std::string version_text() const;
     int device_count() const noexcept { return device_count_; }
     int attribute(DeviceId device, Attribute attribute) const;
-    std::vector<std::uint8_t> uuid(DeviceId device) const;
+    std::vector<std::uint8_t> uuid(DeviceId device, const char* operation) const;
 
     // start
     Entry<int(unsigned)> init{*this, "cuInit", 2000};
