@@ -271,6 +271,7 @@ NVRTC_EXPORT int tack_sim_fail(const char* spec) {
 }
 NVRTC_EXPORT uint64_t tack_sim_call_count(const char* name) { return tack_sim::call_count(name); }
 NVRTC_EXPORT void tack_sim_reset_counts() { tack_sim::reset_counts(); }
+NVRTC_EXPORT uint64_t tack_sim_failed_count() { return tack_sim::failed_count(); }
 NVRTC_EXPORT size_t tack_sim_calls(char* buffer, size_t size) {
     return fill(tack_sim::all_calls(), buffer, size);
 }
