@@ -5,8 +5,8 @@
    TACK_SIM_REPORT=<file>           violations and leaks are appended there at exit; without it,
                                     they go to stderr, and the process exits with status 97 if
                                     there are any
-   TACK_SIM_CALLS=<file>            at exit tack_sim_calls() is appended there, and "failed <n>", the
-                                    calls that were made to fail
+   TACK_SIM_CALLS=<file>            tack_sim_calls() is appended there at exit, and a line "failed n":
+                                    how many calls were made to fail
    TACK_SIM_FAIL=<name>:<n>[:<e>]   call n, counted from 1, of entry point <name> returns error e
                                     (999 if left out); several, comma separated
    TACK_SIM_KEEP=<kind>,<kind>      kinds of objects, as leaks name them ("stream", "memory pool"),
