@@ -113,7 +113,7 @@ NO_DEVICE = {
     ),
     "no driver": (
         {"TACK_CUDA_DRIVER": None},
-        ["libcuda.so.1 is not installed", "TACK_CUDA_DRIVER, which is not set"],
+        ["libcuda.so.1 is not installed", "library path and TACK_CUDA_DRIVER"],
     ),
     "a required entry point is missing": (
         {"missing": "cuLaunchKernel"},
