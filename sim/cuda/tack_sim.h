@@ -5,7 +5,7 @@
    TACK_SIM_REPORT=<file>           violations and leaks are appended there at exit; without it,
                                     they go to stderr, and the process exits with status 97 if
                                     there are any
-   TACK_SIM_CALLS=<file>            tack_sim_calls() is appended there at exit, and a line "failed n":
+   TACK_SIM_CALLS=<file>            tack_sim_calls() is appended there at exit, and "failed n":
                                     how many calls were made to fail
    TACK_SIM_FAIL=<name>:<n>[:<e>]   call n, counted from 1, of entry point <name> returns error e
                                     (999 if left out); several, comma separated

@@ -275,7 +275,7 @@ const struct {
     {"cuMemset.*", "filling \\d+ bytes of cuda:0"},
     {"cuMemcpyDtoHAsync_v2", "reading \\d+ bytes of cuda:[01]"},
     {"cuMemcpyHtoDAsync_v2", "writing \\d+ bytes of cuda:[01]"},
-    {"cuMemcpyDtoDAsync_v2", "copying \\d+ bytes of cuda:0"},
+    {"cuMemcpyDtoDAsync_v2", "(copying \\d+|filling 8000) bytes of cuda:0"},
     {"cuPointerGetAttributes", "(memory_space|array_from_ptr|from_dlpack): address \\d+"},
     {"cuModuleLoadDataEx|cuModuleGetFunction|cuFuncGetAttribute", "loading kernel scale on cuda:0"},
     {"cuLaunchKernel", "launching scale on cuda:0 with 1 blocks of 256 threads"},
@@ -324,18 +324,17 @@ const struct {
     {"cuDeviceGetName|cuDeviceTotalMem_v2", Calls::any, "status", "they are for texts alone"},
     {"cuMemPoolCreate|cuMemPoolSetAttribute", Calls::any, ".*", "there is plain memory"},
     {"cuCtxGetCurrent", Calls::any, ".*", "the context is made current once more"},
+    {"cuCtxGetId", Calls::any, ".*", "contexts are told apart by their addresses"},
     {"cuCtxPopCurrent_v2", Calls::any, ".*", "it undoes, also where something else has failed"},
     {"cuStreamQuery", Calls::any, ".*", "the stream counts as busy"},
     {"cuEventCreate|cuEventRecord|cuStreamWaitEvent|cuStreamGetCtx", Calls::any, "two_streams",
      "the queue that cannot wait by an event finds the work done"},
     {"cuMemFree_v2|cuMemFreeAsync|cuMemUnmap|cuMemRelease|cuMemAddressFree|cuMemPoolDestroy|"
-     "cuEventDestroy_v2|cuModuleUnload|nvrtcDestroyProgram",
+     "cuEventDestroy_v2|cuModuleUnload|cuDevicePrimaryCtxRelease_v2|nvrtcDestroyProgram",
      Calls::any, ".*", "it lets something go"},
-    {"cuCtxSynchronize", Calls::any, ".*", "it comes before code is let go"},
+    {"cuCtxSynchronize", Calls::any, ".*", "it comes before code or memory is let go"},
     {"cuCtxPushCurrent_v2", Calls::last, ".*", "it comes before something is let go"},
-    {"cuStreamSynchronize", Calls::last,
-     "two_streams|allocate_exportable|export_memory|import_memory",
-     "it comes before memory is let go"},
+    {"cuStreamSynchronize", Calls::last, "two_streams", "it comes before a device is let go"},
 };
 
 bool may_be_silent(const Scenario& scenario, const std::string& entry, bool is_last) {

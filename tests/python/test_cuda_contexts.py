@@ -126,7 +126,7 @@ def test_a_thread_that_never_saw_the_context_can_do_all():
     thread.start()
     thread.join()
     assert seen == [[1] * 4, 0]
-    del x
+    x = None
     sim.cu("cuCtxDestroy_v2", context)
 
 
@@ -144,7 +144,8 @@ def test_a_context_destroyed_under_us_is_an_error_at_the_next_use_and_arrays_may
     with sim.raises(RuntimeError, "CUDA_ERROR_CONTEXT_IS_DESTROYED"):
         tack.zeros(4, device="cuda")
     assert "4" in repr(x)
-    x = y = use = None
+    x = use = None
+    del y
     gc.collect()
 
 

@@ -85,8 +85,18 @@ std::string advice(int result) {
 }  // namespace
 
 bool loses_context(int result) {
-    return result == illegal_address || result == launch_timeout || result == assert_failed ||
-           (result >= hardware_stack_error && result <= launch_failed);
+    switch (result) {
+        case uncorrectable_memory:
+        case broken_link:
+        case contained_memory_fault:
+        case illegal_address:
+        case launch_timeout:
+        case assert_failed:
+        case tensor_memory_leak:
+            return true;
+        default:
+            return result >= hardware_stack_error && result <= launch_failed;
+    }
 }
 
 Driver::Driver() {
