@@ -102,16 +102,6 @@ BufferRef allocate_exportable(CudaBackend& backend, std::int64_t nbytes, const s
     }
 }
 
-std::vector<std::uint8_t> uuid_of(const CudaBackend& backend) {
-    const Driver& driver = backend.driver;
-    Uuid uuid{};
-    // The second form gives a MIG instance's own.
-    const auto& ask = driver.device_uuid_mig ? driver.device_uuid_mig : driver.device_uuid;
-    driver.check(ask(&uuid, backend.context.device),
-                 [&] { return "UUID of " + backend.device_name(); });
-    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
-}
-
 std::string hexadecimal(const std::vector<std::uint8_t>& bytes) {
     constexpr const char* digits = "0123456789abcdef";
     std::string text;
@@ -131,15 +121,7 @@ struct PointerFacts {
     std::uintptr_t end = 0;  // of the allocation, where the driver says
 };
 
-MemorySpace space_of(const PointerFacts& facts) {
-    if (!facts.known) return {"unknown", MemoryKind::unknown};
-    // Managed memory says that it is device memory too, so that it comes first.
-    if (facts.managed) return {"cuda", MemoryKind::managed};
-    if (facts.device) return {"cuda", MemoryKind::device};
-    return {"cpu", MemoryKind::pinned};
-}
-
-PointerFacts facts_of(const CudaBackend& backend, const void* address) {
+PointerFacts facts_of(const CudaBackend& backend, const void* address, const char* operation) {
     // The plural form, which takes unknown addresses and leaves no error behind.
     unsigned type = 0;
     unsigned managed = 0;
@@ -152,7 +134,7 @@ PointerFacts facts_of(const CudaBackend& backend, const void* address) {
     backend.driver.check(backend.driver.pointer_attributes(5, attributes, values,
                                                            reinterpret_cast<DevicePtr>(address)),
                          [&] {
-                             return "memory_space: address " +
+                             return std::string(operation) + ": address " +
                                     std::to_string(reinterpret_cast<std::uintptr_t>(address));
                          });
     return {.known = type != 0,
@@ -160,6 +142,14 @@ PointerFacts facts_of(const CudaBackend& backend, const void* address) {
             .device = type == memory_device,
             .ordinal = ordinal,
             .end = static_cast<std::uintptr_t>(start) + size};
+}
+
+MemorySpace space_of(const PointerFacts& facts) {
+    // Managed memory says that it is device memory too, so that it comes first.
+    if (facts.known && facts.managed) return {"cuda", MemoryKind::managed};
+    if (facts.known && facts.device) return {"cuda", MemoryKind::device};
+    if (facts.known) return {"cpu", MemoryKind::pinned};
+    return {"unknown", MemoryKind::unknown};
 }
 
 }  // namespace
@@ -250,7 +240,7 @@ ExportedMemory ExportableBuffer::export_memory() {
                           .handle_type = type_name(type),
                           .device_uuid = {}};
     const Current current(cuda.context);
-    record.device_uuid = uuid_of(cuda);
+    record.device_uuid = cuda.driver.uuid(cuda.context.device, "export_memory");
     const std::lock_guard lock(handing_out_);
     if (!has_handle_) {
         std::uint64_t handle = 0;  // a descriptor fills its lower half
@@ -347,7 +337,7 @@ BufferRef CudaBackend::wrap(void* address, std::int64_t nbytes, Hold&& hold) {
 }
 
 MemorySpace CudaBackend::memory_space(const void* address) const {
-    return space_of(facts_of(*this, address));
+    return space_of(facts_of(*this, address, "memory_space"));
 }
 
 void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool,
@@ -357,7 +347,7 @@ void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool
     const Current current(context);
     const void* const last = static_cast<const char*>(address) + (nbytes - 1);
     for (const void* const end : {address, last}) {
-        const PointerFacts facts = facts_of(*this, end);
+        const PointerFacts facts = facts_of(*this, end, operation);
         const MemorySpace space = space_of(facts);
         const bool elsewhere = facts.device && !facts.managed && facts.ordinal != index;
         if (space.backend == name && !elsewhere) {
@@ -432,11 +422,13 @@ BufferRef CudaBackend::import_memory(const ExportedMemory& memory, std::int64_t 
                                           "; pass one, as its exporter gave it");
     }
     const Current current(context);
-    if (!memory.device_uuid.empty() && memory.device_uuid != uuid_of(*this)) {
-        throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
-                                          hexadecimal(memory.device_uuid) + ", this one's is " +
-                                          hexadecimal(uuid_of(*this)) +
-                                          "; pass device= with the other");
+    if (!memory.device_uuid.empty()) {
+        const std::vector<std::uint8_t> own = driver.uuid(context.device, "import_memory");
+        if (memory.device_uuid != own) {
+            throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
+                                              hexadecimal(memory.device_uuid) + ", this one's is " +
+                                              hexadecimal(own) + "; pass device= with the other");
+        }
     }
     Mapping m;
     m.size = static_cast<std::size_t>(memory.allocation_size);

@@ -69,11 +69,14 @@ void OwnContext::wait_for_all() const noexcept {
     }
 }
 
-Current::Current(const Driver& driver, Context context) {
+Current::Current(const Driver& driver, Context context, DeviceId device) {
     Context current = nullptr;
     if (!driver.context_current(&current) && current == context) return;
-    driver.check(driver.context_push(context),
-                 [] { return std::string("making the device's context current"); });
+    driver.check(driver.context_push(context), [&] {
+        return "making the context of " +
+               (device < 0 ? std::string("a stream") : "cuda:" + std::to_string(device)) +
+               " current";
+    });
     pushed_ = &driver;
 }
 

@@ -35,9 +35,11 @@ private:
 /// on errors too (flatironinstitute/cufinufft#99).
 class Current {
 public:
-    /// Throws runtime where the context is gone.
-    Current(const Driver& driver, Context context);
-    explicit Current(const OwnContext& context) : Current(context.driver, context.handle) {}
+    /// Throws runtime where the context is gone. device: whose it is, for that sentence; -1: of the
+    /// stream that another library named.
+    Current(const Driver& driver, Context context, DeviceId device = -1);
+    explicit Current(const OwnContext& context)
+        : Current(context.driver, context.handle, context.device) {}
     Current(const Current&) = delete;
     ~Current();
 

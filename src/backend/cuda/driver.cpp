@@ -145,9 +145,19 @@ int Driver::attribute(DeviceId device, Attribute attribute) const {
     // A driver that does not know an attribute has not got what it is about.
     if (status.code == invalid_value) return 0;
     check(status, [&] {
-        return "attribute " + std::to_string(attribute) + " of cuda:" + std::to_string(device);
+        return "device: attribute " + std::to_string(attribute) +
+               " of cuda:" + std::to_string(device);
     });
     return value;
+}
+
+std::vector<std::uint8_t> Driver::uuid(DeviceId device, const char* operation) const {
+    Uuid uuid{};
+    // The second form gives a MIG instance's own.
+    const auto& ask = device_uuid_mig ? device_uuid_mig : device_uuid;
+    check(ask(&uuid, device),
+          [&] { return std::string(operation) + ": UUID of cuda:" + std::to_string(device); });
+    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
 }
 
 std::string driver_summary(const Driver& driver, DeviceId device) {

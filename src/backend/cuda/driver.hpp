@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "backend/gpu/driver_table.hpp"
 
@@ -143,6 +144,7 @@ struct Driver final : gpu::DriverTable {
     std::string version_text() const;
     int device_count() const noexcept { return device_count_; }
     int attribute(DeviceId device, Attribute attribute) const;
+    std::vector<std::uint8_t> uuid(DeviceId device, const char* operation) const;
 
     // start
     Entry<int(unsigned)> init{*this, "cuInit", 2000};
