@@ -121,14 +121,6 @@ struct PointerFacts {
     std::uintptr_t end = 0;  // of the allocation, where the driver says
 };
 
-MemorySpace space_of(const PointerFacts& facts) {
-    if (!facts.known) return {"unknown", MemoryKind::unknown};
-    // Managed memory says that it is device memory too, so that it comes first.
-    if (facts.managed) return {"cuda", MemoryKind::managed};
-    if (facts.device) return {"cuda", MemoryKind::device};
-    return {"cpu", MemoryKind::pinned};
-}
-
 PointerFacts facts_of(const CudaBackend& backend, const void* address, const char* operation) {
     // The plural form, which takes unknown addresses and leaves no error behind.
     unsigned type = 0;
@@ -150,6 +142,14 @@ PointerFacts facts_of(const CudaBackend& backend, const void* address, const cha
             .device = type == memory_device,
             .ordinal = ordinal,
             .end = static_cast<std::uintptr_t>(start) + size};
+}
+
+MemorySpace space_of(const PointerFacts& facts) {
+    // Managed memory says that it is device memory too, so that it comes first.
+    if (facts.known && facts.managed) return {"cuda", MemoryKind::managed};
+    if (facts.known && facts.device) return {"cuda", MemoryKind::device};
+    if (facts.known) return {"cpu", MemoryKind::pinned};
+    return {"unknown", MemoryKind::unknown};
 }
 
 }  // namespace
