@@ -124,7 +124,6 @@ SKIPS = {
         test_kernel_language::test_a_device_function_runs_as_python_*
         test_kernel_language::test_a_kernel_in_a_class_*
         test_kernel_language::test_a_kernel_may_have_other_decorators
-        test_kernel_language::test_a_kernel_with_options_*
         test_kernel_order::test_an_expression_without_effects_stays_one_expression
         test_kernel_programs::test_cpp_and_python_build_the_same_program
         test_kernel_random::test_a_mistake_*
