@@ -297,7 +297,7 @@ def run_suite(suite, absent, end):
     ]
     if "@on_driver" in suite.read_text():
         command += ["-m", "driver"]
-    # What a simulated compiler collects is removed at each session's end.
+    # Suites at the same time would compile what a simulated compiler collects from all of them.
     environment = {**os.environ, "TACK_SIM_SOURCES": str(report.with_suffix(".sources"))}
     start = monotonic()
     if start > end:

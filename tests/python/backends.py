@@ -21,7 +21,8 @@ SIMULATORS = {
         "TACK_CUDA_DRIVER": BUILD / "sim" / "cuda" / "libcuda.so.1",
         "TACK_NVRTC": BUILD / "sim" / "cuda" / "libnvrtc.so.13",
         "TACK_SIM_CACHE": BUILD / "cache" / "sim",
-        "TACK_SIM_SOURCES": BUILD / "cache" / "sim-sources",
+        # In the tests' kernel cache, to be gone with that alone.
+        "TACK_SIM_SOURCES": BUILD / "cache" / "tests" / "sources",
         # A device has these as long as the process lives, and kernels theirs. What else is alive
         # at exit makes the exit status 97, as do violations.
         "TACK_SIM_KEEP": "stream,memory pool,module",
@@ -43,8 +44,6 @@ def simulate():
     for backend in BACKENDS:
         for name, value in SIMULATORS.get(backend, {}).items():
             os.environ.setdefault(name, str(value))
-            if name == "TACK_SIM_SOURCES":
-                Path(os.environ[name]).mkdir(parents=True, exist_ok=True)
 
 
 # What is left out: for each kind of backend and reason the tests, as patterns of fnmatch. A pattern

@@ -89,11 +89,39 @@ def compile_files(paths):
 
 
 def compile_all(folder, processes=2, batch=32):
-    """Failures among the sources that the stand-in has put into a folder (TACK_SIM_SOURCES).
+    """Failures among the sources that the stand-in has put into a folder (TACK_SIM_SOURCES)."""
+    return compile_in_processes(sorted(Path(folder).glob("*.cu")), processes, batch)
 
-    Each batch runs in a process of its own, since NVRTC never gives its memory back.
+
+def identity():
+    """What another NVRTC, or other architectures, would not be."""
+    path = library_path()
+    status = path.stat()
+    return " ".join([path.name, str(status.st_size), str(status.st_mtime_ns), *ARCHITECTURES])
+
+
+def compile_new(folder):
+    """(how many, failures) of a folder's sources that this NVRTC has not accepted before.
+
+    Each has a file beside it that says which NVRTC has. What fails leaves the folder.
     """
-    paths = sorted(Path(folder).glob("*.cu"))
+    accepted_by = identity()
+    new = [
+        path
+        for path in sorted(Path(folder).glob("*.cu"))
+        if not (stamp := path.with_suffix(".accepted")).exists() or stamp.read_text() != accepted_by
+    ]
+    failures = compile_in_processes(new)
+    for path in new:
+        if not any(str(path) in failure for failure in failures):
+            path.with_suffix(".accepted").write_text(accepted_by)
+        elif any(failure.startswith(f"{path} for ") for failure in failures):
+            path.unlink()
+    return len(new), failures
+
+
+def compile_in_processes(paths, processes=2, batch=32):
+    """Each batch has a process of its own, since NVRTC never gives its memory back."""
     batches = [paths[start : start + batch] for start in range(0, len(paths), batch)]
     # The simulator would be found as the driver of this compiler.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
