@@ -177,7 +177,9 @@ def build(end):
             "--prefix",
             PREFIX / "tack",
         )
-    print(f"Built without LLVM, pthreadpool and GoogleTest in {monotonic() - start:.0f} s", flush=True)
+    print(
+        f"Built without LLVM, pthreadpool and GoogleTest in {monotonic() - start:.0f} s", flush=True
+    )
 
 
 def step(end, name, *command):
@@ -352,7 +354,9 @@ def measure(end, dry):
                 complete = False
                 print(f"{row['name']}: {row['error']}", flush=True)
             else:
-                bars = "; ".join(f"{text}, {'met' if met else 'MISSED'}" for text, met in row["bars"])
+                bars = "; ".join(
+                    f"{text}, {'met' if met else 'MISSED'}" for text, met in row["bars"]
+                )
                 figures = [number(row["figures"].get(name)) for name in libraries]
                 print(figures_line(row["name"], row["unit"], figures, bars), flush=True)
                 missed += sum(not met for _, met in row["bars"])

@@ -49,6 +49,7 @@ __all__ = [
     "cross",
     "default_device",
     "device",
+    "device_options",
     "devices",
     "dot",
     "empty",

@@ -46,7 +46,9 @@ def test_an_undeclared_option_is_named_with_the_declared_ones():
         tack.device("cpu", stream=1)
     with pytest.raises(ValueError, match="stream"):
         tack.set_default_device("cpu", stream=1)
-    with pytest.raises(ValueError, match="device: option 'streem' is unknown; cuda declares stream"):
+    with pytest.raises(
+        ValueError, match="device: option 'streem' is unknown; cuda declares stream"
+    ):
         tack.device("cuda", streem=1)
 
 
