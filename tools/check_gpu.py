@@ -67,11 +67,12 @@ def main():
     os.environ["TACK_CACHE_DIR"] = str(FOLDER / "cache")
     build(end)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(PREFIX), os.environ.get("PYTHONPATH", "")])
-    subprocess.run([sys.executable, "-m", "tack"], check=True, timeout=60)
+    status = run_until(monotonic() + 60, [sys.executable, "-m", "tack"])
     absent = report_partners()
     results = run_suites(choose_suites(options), end - MEASURING_SECONDS, options.no_gpu)
     measured = measure(end, options.no_gpu)
-    failures = [result.suite for result in results if not result.passed]
+    failures = ["python -m tack"] if status.returncode else []
+    failures += [result.suite for result in results if not result.passed]
     failures += [] if options.no_gpu else [f"{name} is absent" for name in absent]
     failures += [] if measured else ["figures"]
     print(f"\nFailures: {len(failures)}", *failures, sep="\n    ")
@@ -342,6 +343,7 @@ def measure(end, dry):
         [str(part) for part in command], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     late = threading.Timer(max(1, end - monotonic()), os.killpg, (process.pid, signal.SIGKILL))
+    late.daemon = True
     late.start()
     complete, missed, libraries = True, 0, []
     with process:

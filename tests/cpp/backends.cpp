@@ -1,5 +1,6 @@
 // `tack_tests --backend=cuda` runs the suites of arrays, DLPack, pointers and kernels there, but
-// for what the table leaves out with the reasons of tests/python/backends.py, and says how many tests ran and were skipped.
+// for what the table leaves out, and says how many tests ran and were skipped. The reasons are in
+// the words of tests/python/backends.py.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -32,8 +32,10 @@ REAL = bool(os.environ.get("TACK_TEST_REAL_GPU"))
 
 
 def environment(report=None, **modes):
-    """The variables for a process on the simulator, or on a real driver as it is. modes: devices=2 is TACK_SIM_DEVICES=2; one in
-    capitals is a variable itself, and one that is None is taken away."""
+    """The variables for a process on the simulator, or on a real driver as it is.
+
+    modes: devices=2 is TACK_SIM_DEVICES=2; one in capitals is a variable itself, and one that is
+    None is taken away. A real driver has none."""
     variables = {
         "TACK_CUDA_DRIVER": DRIVER,
         "TACK_NVRTC": NVRTC,
@@ -86,7 +88,7 @@ def on_simulator(reports=(), **modes):
 
 
 def on_driver(body):
-    """As on_simulator(), for a test that holds on every driver: ./dev check-gpu takes a real one."""
+    """As on_simulator(), for a test that holds on a real driver too: ./dev check-gpu has one."""
     return pytest.mark.driver(on_simulator()(body))
 
 

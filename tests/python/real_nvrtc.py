@@ -113,10 +113,10 @@ def compile_new(folder):
     ]
     failures = compile_in_processes(new)
     for path in new:
-        if not any(str(path) in failure for failure in failures):
-            path.with_suffix(".accepted").write_text(accepted_by)
-        elif any(failure.startswith(f"{path} for ") for failure in failures):
+        if any(str(path) in failure for failure in failures):
             path.unlink()
+        else:
+            path.with_suffix(".accepted").write_text(accepted_by)
     return len(new), failures
 
 
@@ -135,7 +135,7 @@ def compile_in_processes(paths, processes=2, batch=32):
         )
         if result.returncode != 0:
             return [
-                f"{files[0]} to {files[-1]}: the compiler ended with {result.returncode}: "
+                f"{', '.join(map(str, files))}: the compiler ended with {result.returncode}: "
                 f"{result.stderr[-2000:]}"
             ]
         return json.loads(result.stdout)
