@@ -94,6 +94,10 @@ run_ctest() {
     step "C++ tests" "ctest-${1##*/}" \
         ctest --test-dir "$1" --output-on-failure -j "$(nproc)" || status=$?
     grep -E 'tests (passed|failed)|Total Test time' "$LOGS/ctest-${1##*/}.log" || true
+    awk '/^Failed in turn: / { calls += $4; ++scenarios; errors += $NF }
+        END { if (calls) printf "Backend cuda: %d calls of the driver failed in turn in %d " \
+            "scenarios, %d of them with an error.\n", calls, scenarios, errors }' \
+        "$1/Testing/Temporary/LastTest.log" || true
     # What ran and what was skipped on each backend but the CPU, of tests that say it themselves.
     awk '!/^(Backend |    )/ { on = 0 } /^Backend / { on = 1 } on' \
         "$1/Testing/Temporary/LastTest.log" || true

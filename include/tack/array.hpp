@@ -136,8 +136,9 @@ struct ExportedMemory {
 TACK_API ExportedMemory export_memory(const Array& array);
 /// An array over an allocation that another process or API exported, mapped here without a copy and
 /// shared. memory: what its exporter gave; its `handle` is one of this process, which stays the
-/// caller's: it is never closed. device: where to map it, by default the default device where that
-/// is of the record's backend, else the first device of that backend.
+/// caller's: it is never closed. device: where to map it, by default the one that has the record's
+/// UUID; where the record has none, the default device if that is of the record's backend, else the
+/// first of that backend.
 /// Throws value: a shape of more bytes than the allocation; a device whose UUID is another.
 /// runtime: a backend that imports no memory, a handle that the driver refuses.
 TACK_API Array import_memory(const ExportedMemory& memory, DType dtype, const Shape& shape,

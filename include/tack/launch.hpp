@@ -93,6 +93,7 @@ private:
 struct GilHooks {
     void* (*release)() = nullptr;
     void (*acquire)(void* token) = nullptr;
+    bool (*held)() = nullptr;  // by the calling thread
 };
 TACK_API void set_gil_hooks(GilHooks hooks) noexcept;
 

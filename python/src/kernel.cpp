@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "bindings.hpp"
+#include "managed_tensor.hpp"
 #include "program.hpp"
 
 #include <structmember.h>  // needs Python.h before it
@@ -317,12 +318,14 @@ void bind_kernel(nanobind::module_& m) {
     PyObject* type = PyType_FromSpec(&spec);
     if (!type) throw nb::python_error();
     m.attr("Kernel") = nb::steal(type);
-    tack::kernel::set_gil_hooks({[]() -> void* { return PyEval_SaveThread(); },
-                                 [](void* token) {
-                                     try {
-                                         PyEval_RestoreThread(static_cast<PyThreadState*>(token));
-                                     } catch (abi::__forced_unwind&) {
-                                         stop_thread();
-                                     }
-                                 }});
+    tack::kernel::set_gil_hooks(
+        {[]() -> void* { return PyEval_SaveThread(); },
+         [](void* token) {
+             try {
+                 PyEval_RestoreThread(static_cast<PyThreadState*>(token));
+             } catch (abi::__forced_unwind&) {
+                 stop_thread();
+             }
+         },
+         [] { return Py_IsInitialized() && may_take_gil() && holds_gil(); }});
 }

@@ -28,6 +28,7 @@ struct Failures {
     std::mutex mutex;
     std::vector<Failure> list;
     std::atomic<bool> any = false;
+    std::atomic<uint64_t> made = 0;
 };
 
 Failures& failures() {
@@ -65,6 +66,7 @@ int Entry::count() {
     std::lock_guard lock(f.mutex);
     for (const Failure& failure : f.list) {
         if (failure.call == call && (failure.name == name || failure.name == base)) {
+            ++f.made;
             return failure.error;
         }
     }
@@ -99,7 +101,10 @@ uint64_t call_count(const char* name) {
     return total;
 }
 
+uint64_t failed_count() { return failures().made; }
+
 void reset_counts() {
+    failures().made = 0;
     for (Entry* entry = entries; entry; entry = entry->next) entry->calls = 0;
 }
 

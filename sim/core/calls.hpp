@@ -32,6 +32,7 @@ Entry* first_entry();
 bool set_failures(const char* spec, int otherwise);
 
 uint64_t call_count(const char* name);
+uint64_t failed_count();  // calls that were made to fail since the last reset
 void reset_counts();
 
 // "name count" of each entry point called since the last reset, a line each.

@@ -36,6 +36,13 @@ std::string prefixed(const std::string& lines, const char* prefix) {
     return out;
 }
 
+void append(const char* path, const std::string& text) {
+    if (FILE* file = std::fopen(path, "a")) {
+        std::fwrite(text.data(), 1, text.size(), file);
+        std::fclose(file);
+    }
+}
+
 // Runs after the client's own exit handlers and destructors, as it is loaded before them or is not
 // needed by them.
 __attribute__((destructor)) void report_at_exit() {
@@ -44,11 +51,10 @@ __attribute__((destructor)) void report_at_exit() {
     std::string (*lister)() = r.lister;
     std::string text = prefixed(violations(), "tack-sim: violation: ");
     if (lister) text += prefixed(lister(), "tack-sim: leak: ");
+    if (const char* path = std::getenv("TACK_SIM_CALLS"))
+        append(path, all_calls() + "failed " + std::to_string(failed_count()) + '\n');
     if (const char* path = std::getenv("TACK_SIM_REPORT")) {
-        if (FILE* file = std::fopen(path, "a")) {
-            std::fwrite(text.data(), 1, text.size(), file);
-            std::fclose(file);
-        }
+        append(path, text);
         return;
     }
     if (text.empty()) return;

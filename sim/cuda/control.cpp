@@ -38,6 +38,8 @@ TACK_SIM_EXPORT uint64_t tack_sim_call_count(const char* name) { return call_cou
 
 TACK_SIM_EXPORT void tack_sim_reset_counts() { reset_counts(); }
 
+TACK_SIM_EXPORT uint64_t tack_sim_failed_count() { return failed_count(); }
+
 TACK_SIM_EXPORT size_t tack_sim_calls(char* buffer, size_t size) {
     return cuda::copy_out(all_calls(), buffer, size);
 }

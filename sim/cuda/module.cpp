@@ -1,4 +1,6 @@
 // Modules, libraries, functions and launches.
+#include <cctype>
+#include <charconv>
 #include <cstring>
 
 #include "cuda/memory.hpp"
@@ -21,11 +23,29 @@ Result result_of(ImageError error) {
     return unknown_error;
 }
 
+// The image that what stands for PTX holds; of anything else nothing.
+std::vector<char> image_in_ptx(const void* data) {
+    constexpr size_t start = sizeof TACK_SIM_PTX - 1;
+    auto* text = static_cast<const char*>(data);
+    if (std::strncmp(text, TACK_SIM_PTX, start)) return {};
+    std::vector<char> bytes;
+    for (text += start; std::isxdigit(text[0]) && std::isxdigit(text[1]); text += 2) {
+        unsigned char byte = 0;
+        std::from_chars(text, text + 2, byte, 16);
+        bytes.push_back(static_cast<char>(byte));
+    }
+    return bytes;
+}
+
 std::shared_ptr<Image> load_image(const void* data, Result& error) {
+    const std::vector<char> in_ptx = image_in_ptx(data);
     ImageError what;
-    std::shared_ptr<Image> image = Image::load(data, what);
+    std::shared_ptr<Image> image = Image::load(in_ptx.empty() ? data : in_ptx.data(), what);
     error = result_of(what);
-    if (image && image->architecture() > environment_number("TACK_SIM_ARCH", 90)) {
+    if (!image || !image->architecture()) return image;
+    const uint64_t device = environment_number("TACK_SIM_ARCH", 90);
+    const bool same_major = image->architecture() / 10 == device / 10;
+    if (image->architecture() > device || (in_ptx.empty() && !same_major)) {
         error = no_binary_for_gpu;
         return nullptr;
     }
@@ -356,7 +376,9 @@ TACK_SIM_ENTRY(cuLibraryLoadData, "cuLibraryLoadData", 12000, void** out, const 
         auto library = std::make_shared<Library>();
         library->image = load_image(code, error);
         if (!library->image) return error;
-        library->bytes.assign(static_cast<const char*>(code), Image::size(code));
+        const auto* text = static_cast<const char*>(code);
+        const bool is_ptx = !image_in_ptx(code).empty();
+        library->bytes.assign(text, is_ptx ? std::strlen(text) + 1 : Image::size(code));
         *out = state().handles.add(library);
         return success;
     });

@@ -1,6 +1,6 @@
 /* The image that the simulated CUDA driver loads: an ELF shared object for the host that exports
    the two tables below. A compiler for the simulator writes such images; cuModuleLoadData and
-   cuLibraryLoadData take them, and refuse everything else.
+   cuLibraryLoadData take them, as they are or as TACK_SIM_PTX says, and refuse everything else.
 
    Rules for an image:
    - Compile with -fPIC -fvisibility=hidden -fno-gnu-unique: an image loaded twice has its globals
@@ -58,10 +58,16 @@ struct tack_sim_symbol {
 #define TACK_SIM_IMAGE_SYMBOLS "tack_sim_symbols"
 
 /* The architecture the image was compiled for, as 10 * major + minor (sm_90: 90), or absent.
-   An image for a newer architecture than the device's is CUDA_ERROR_NO_BINARY_FOR_GPU.
+   An image for a newer architecture than the device's, or of another major version, is
+   CUDA_ERROR_NO_BINARY_FOR_GPU.
 
        extern "C" __attribute__((visibility("default"))) const uint32_t tack_sim_architecture; */
 #define TACK_SIM_IMAGE_ARCHITECTURE "tack_sim_architecture"
+
+/* What takes the place of PTX is a text that begins with these words, behind which the image
+   follows in hexadecimal digits, up to a line's end. It runs on newer architectures too, whatever
+   their major version. */
+#define TACK_SIM_PTX "// PTX of the stand-in for NVRTC, an image for the host: "
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,8 @@
    TACK_SIM_REPORT=<file>           violations and leaks are appended there at exit; without it,
                                     they go to stderr, and the process exits with status 97 if
                                     there are any
+   TACK_SIM_CALLS=<file>            tack_sim_calls() is appended there at exit, and a line "failed n":
+                                    how many calls were made to fail
    TACK_SIM_FAIL=<name>:<n>[:<e>]   call n, counted from 1, of entry point <name> returns error e
                                     (999 if left out); several, comma separated
    TACK_SIM_KEEP=<kind>,<kind>      kinds of objects, as leaks name them ("stream", "memory pool"),
@@ -39,6 +41,9 @@ int tack_sim_fail(const char* spec);
    ("cuMemAlloc", all versions together), however it was found. */
 uint64_t tack_sim_call_count(const char* name);
 void tack_sim_reset_counts(void);
+
+/* Calls that were made to fail since the last reset. */
+uint64_t tack_sim_failed_count(void);
 
 /* "name count" of every entry point that was called, a line each; returns the bytes needed with the
    terminating null, and writes as much as fits. The same holds for the two below. */

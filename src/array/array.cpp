@@ -235,8 +235,12 @@ Array import_memory(const ExportedMemory& memory, DType dtype, const Shape& shap
                                           "its exporter gave");
     }
     Device target = device_or_default(device);
-    if (!device && !memory.backend.empty() && target.name() != memory.backend)
-        target = plain_device(memory.backend, 0);
+    if (!device) {
+        const std::string name(memory.backend.empty() ? target.name() : memory.backend);
+        const int found = memory.device_uuid.empty() ? -1 : find_device(name, memory.device_uuid);
+        if (target.name() != name || (found >= 0 && found != target.index()))
+            target = plain_device(name, std::max(found, 0));
+    }
     return make_array(target.backend().import_memory(memory, nbytes), shape, dtype, size, writable);
 }
 

@@ -16,6 +16,10 @@ using ir::Stmt;
 using ir::StmtOp;
 using kernel::Instance;
 
+/// Nanoseconds of a pass by the emitter's estimate; see DeviceSource::loop().
+constexpr double cheap_pass = 0.3;
+constexpr int passes_side_by_side = 4;
+
 /// What statements do besides computing scalars, those of the functions they call included.
 class Doings {
 public:
@@ -275,32 +279,69 @@ private:
         text = values + text + bounds;
 
         const std::string k = axes == 1 ? "k0" : "k";
-        std::string total;
-        for (std::size_t axis = 0; axis < axes; ++axis)
-            total += (axis ? " * r" : "r") + id + "_" + std::to_string(axis) + "_n";
-        const Target& target = helpers_.target();
-        text += "    const " + count_ + " total = " + total + ", threads = (" + count_ + ")" +
-                std::string(target.threads) + ";\n    for (" + count_ + " " + k + " = (" + count_ +
-                ")" + std::string(target.thread) + "; " + k + " < total; " + k + " += threads) {\n";
+        std::string pass;
         std::string rest = k;
         for (std::size_t axis = axes - 1; axis > 0; --axis) {
             const std::string n = "r" + id + "_" + std::to_string(axis) + "_n";
             const std::string next = axis > 1 ? "rest" + std::to_string(axis) : "k0";
-            text += "        const " + count_ + " " + next + " = " + rest + " / " + n + ", k" +
+            pass += "        const " + count_ + " " + next + " = " + rest + " / " + n + ", k" +
                     std::to_string(axis) + " = " + rest + " - " + next + " * " + n + ";\n";
             rest = next;
         }
         for (std::size_t axis = 0; axis < axes; ++axis)
             if (body.uses.locals.contains(static_cast<std::int32_t>(s.locals[axis])))
-                text += "        " + variable(body, s, id, axis);
-        entry("loop" + id, {&outer, &body}, text + own + inside + "    }\n", &s);
+                pass += "        " + variable(body, s, id, axis);
+        pass += own + inside + "    }\n";
+
+        std::string total;
+        for (std::size_t axis = 0; axis < axes; ++axis)
+            total += (axis ? " * r" : "r") + id + "_" + std::to_string(axis) + "_n";
+        const Target& target = helpers_.target();
+        text += "    const " + count_ + " total = " + total + ", threads = (" + count_ + ")" +
+                std::string(target.threads) + ";\n";
+        const std::string thread = "(" + count_ + ")" + std::string(target.thread);
+        const auto stride = [&](const std::string& counter, const std::string& from) {
+            return "for (" + count_ + " " + counter + " = " + from + "; " + counter + " < total; " +
+                   counter + " += threads) {\n";
+        };
+        // Passes that wait for memory and do little else run side by side, so that the loads of
+        // several are under way at once. Others would take the registers of as many passes.
+        Doings doings(spec_);
+        doings.of(kernel_, s.body);
+        const bool side_by_side = spec_.no_alias && !doings.loops && body.cost < cheap_pass;
+        if (side_by_side) {
+            const std::string n = std::to_string(passes_side_by_side);
+            text += "    for (" + count_ + " first = " + thread + "; first < total; first += " + n +
+                    " * threads) {\n        if (total - first > " +
+                    std::to_string(passes_side_by_side - 1) +
+                    " * threads) {\n            #pragma unroll\n            for (u32 pass = 0; "
+                    "pass < " +
+                    n + "; ++pass) {\n                const " + count_ + " " + k +
+                    " = first + pass * threads;\n" + indented(pass) +
+                    "        } else {\n            " + stride(k, "first") + indented(pass) +
+                    "        }\n    }\n";
+        } else {
+            text += "    " + stride(k, thread) + pass;
+        }
+        entry("loop" + id, {&outer, &body}, text, &s, side_by_side ? passes_side_by_side : 1);
+    }
+
+    /// Two levels deeper.
+    static std::string indented(const std::string& lines) {
+        std::string out;
+        for (std::size_t at = 0; at < lines.size();) {
+            const std::size_t end = lines.find('\n', at) + 1;
+            out += "        " + lines.substr(at, end - at);
+            at = end;
+        }
+        return out;
     }
 
     // functions
 
     /// Adds an entry of what the emitters wrote, with the parameters that they used.
     void entry(const std::string& what, std::initializer_list<const Emitter*> emitters,
-               const std::string& text, const Stmt* loop) {
+               const std::string& text, const Stmt* loop, int passes_each = 1) {
         Emitter::Uses uses;
         for (const Emitter* e : emitters) {
             uses.parameters.insert(e->uses.parameters.begin(), e->uses.parameters.end());
@@ -310,7 +351,10 @@ private:
         const Emitter& e = **emitters.begin();
         const std::string space(helpers_.target().array_space);
         using Kind = GpuParameter::Kind;
-        GpuEntry out{.name = what + e.entry_suffix(), .parameters = {}, .loop = loop};
+        GpuEntry out{.name = what + e.entry_suffix(),
+                     .parameters = {},
+                     .loop = loop,
+                     .passes_each = passes_each};
         std::string declared;
         const auto add = [&](GpuParameter p, const std::string& declaration) {
             declared += (out.parameters.empty() ? "" : ", ") + declaration;

@@ -30,6 +30,9 @@ struct GpuEntry {
     /// threads in one dimension gives the same result; the more are there, up to the loop's passes,
     /// the faster. Null: statements between loops, for one thread alone.
     const ir::Stmt* loop = nullptr;  // of Specialization::program
+    /// How many passes each thread should have where there are enough for all threads of the
+    /// device; it runs them side by side.
+    int passes_each = 1;
 };
 
 struct GpuSource {
@@ -42,7 +45,8 @@ struct GpuSource {
 };
 
 /// Which integers count elements and passes. `narrow` takes 32 bits: only for launches whose arrays
-/// are each below 2 GiB and whose loops' passes and grids' threads together are fewer than 2^32.
+/// are each below 2 GiB and whose loops' passes, with GpuEntry::passes_each of every thread added,
+/// are fewer than 2^32.
 enum class IndexWidth : std::uint8_t { narrow, wide };
 
 /// CUDA C++17 for NVRTC, without headers.

@@ -277,12 +277,14 @@ $inline bf16 $name(f32 a) {
 
 void Helpers::half() {
     if (!target_.half.empty()) return;
-    // Scaling by powers of two is exact, to subnormal numbers and from them. What is below the
-    // normal ones rounds where it is added to a float whose last bit is float16's.
+    // What is below the normal numbers is made by an addition whose result is exact, or rounds
+    // where float16 does. No operand is subnormal, which fast_math takes for zero.
     const std::string source = R"(
 $inline f32 tack_f16_to_f32(u16 a) {
     const u32 size = (a & 0x7fffu) << 13;
-    const u32 b = size >= 0x7c00u << 13 ? size | 0x7f800000u : $to_bits($from_bits(size) * 0x1p112f);
+    const u32 b = size >= 0x7c00u << 13  ? size | 0x7f800000u
+                  : size >= 0x400u << 13 ? size + 0x38000000u
+                                         : $to_bits($from_bits(size + 0x38800000u) - 0x1p-14f);
     return $from_bits(b | (a & 0x8000u) << 16);
 }
 

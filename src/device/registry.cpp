@@ -135,6 +135,11 @@ Device existing_plain_device(std::string_view name, int index) {
     return found == registry().plain.end() ? Device() : found->second;
 }
 
+int find_device(std::string_view name, std::span<const std::uint8_t> uuid) {
+    const BackendEntry& entry = find_entry(name);
+    return entry.find ? entry.find(uuid) : -1;
+}
+
 Device device_or_default(const Device& device) { return device ? device : default_device(); }
 
 std::string_view backend_of_dlpack_device(std::int32_t device_type) {

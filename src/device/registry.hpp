@@ -16,6 +16,8 @@ struct BackendEntry {
     /// null: known by name, but not part of this build.
     detail::Ref<Backend> (*create)(int index, const DeviceOptions& options);
     BackendStatus (*status)();
+    /// The device with this UUID, or -1: none has. null: devices have none. Throws as create().
+    int (*find)(std::span<const std::uint8_t> uuid) = nullptr;
 };
 std::span<const BackendEntry> backend_entries();
 
@@ -24,6 +26,9 @@ Device plain_device(std::string_view name, int index);
 
 /// The same where it has been made, else an empty handle: no driver is started.
 Device existing_plain_device(std::string_view name, int index);
+
+/// The number of the backend's device with this UUID, or -1: none has it.
+int find_device(std::string_view name, std::span<const std::uint8_t> uuid);
 
 /// `device` itself, or the default device where it is empty.
 Device device_or_default(const Device& device);

@@ -20,6 +20,7 @@ namespace {
 // Set in this order, so that who sees `release_gil` sees the other too.
 std::atomic<void (*)(void*)> acquire_gil{nullptr};
 std::atomic<void* (*)()> release_gil{nullptr};
+std::atomic<bool (*)()> holds_gil{nullptr};
 
 /// What a launch's compiled code depends on: two bytes per argument. Most kernels' keys fit the
 /// object itself, so that a launch allocates nothing.
@@ -146,6 +147,7 @@ std::string count_text(std::size_t count, const char* noun) {
 }  // namespace
 
 void set_gil_hooks(GilHooks hooks) noexcept {
+    holds_gil.store(hooks.held);
     acquire_gil.store(hooks.acquire);
     release_gil.store(hooks.release);
 }
@@ -156,6 +158,10 @@ GilRelease::GilRelease(bool held) noexcept {
     if (!release) return;
     acquire_ = acquire_gil.load(std::memory_order_relaxed);
     token_ = release();
+}
+bool GilRelease::is_held() noexcept {
+    bool (*const held)() = holds_gil.load(std::memory_order_acquire);
+    return held && held();
 }
 GilRelease::~GilRelease() {
     if (acquire_) acquire_(token_);

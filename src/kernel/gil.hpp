@@ -8,6 +8,8 @@ namespace tack::kernel {
 class GilRelease {
 public:
     explicit GilRelease(bool held) noexcept;
+    /// For destructors that wait, which cannot know on whose behalf they run.
+    static bool is_held() noexcept;
     GilRelease(const GilRelease&) = delete;
     GilRelease& operator=(const GilRelease&) = delete;
     ~GilRelease();

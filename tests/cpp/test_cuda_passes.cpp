@@ -18,7 +18,7 @@ using Passes = std::vector<std::optional<std::int64_t>>;
 constexpr std::int64_t two_31 = std::int64_t{1} << 31;
 
 struct IdleQueue final : gpu::Queue {
-    void synchronize() override {}
+    void wait() override {}
 };
 
 struct NotingDevice final : gpu::QueuedBackend {
@@ -144,11 +144,11 @@ TEST_F(LoopPasses, that_leave_no_room_for_a_block_below_2_to_the_31_take_wide_co
         parallel(n, [&](Index i) { x[i % 8] = 1; });
     });
     const Array x = bytes({8});
-    count(x, two_31 - 1025);
-    EXPECT_EQ(passes(), Passes{two_31 - 1025});
+    count(x, two_31 - 4097);
+    EXPECT_EQ(passes(), Passes{two_31 - 4097});
     EXPECT_EQ(widths(), std::vector{IndexWidth::narrow});
-    count(x, two_31 - 1024);
-    EXPECT_EQ(passes(), Passes{two_31 - 1024});
+    count(x, two_31 - 4096);
+    EXPECT_EQ(passes(), Passes{two_31 - 4096});
     EXPECT_EQ(widths(), std::vector{IndexWidth::wide});
     count(x, 3 * two_31 + 5);
     EXPECT_EQ(passes(), Passes{3 * two_31 + 5});

@@ -270,9 +270,24 @@ TEST(CudaEntry, counts_by_32_bits_only_where_it_is_narrow) {
         return source_of(scale, width, 0.5f, counted<float>({3, 4}), zeros({3, 4}, DType::bool_),
                          std::int16_t{1});
     };
-    EXPECT_TRUE(has(source(IndexWidth::narrow), "for (u32 k = (u32)blockIdx.x"));
-    EXPECT_TRUE(has(source(IndexWidth::wide), "for (u64 k = (u64)blockIdx.x"));
+    EXPECT_TRUE(has(source(IndexWidth::narrow), "for (u32 first = (u32)blockIdx.x"));
+    EXPECT_TRUE(has(source(IndexWidth::wide), "for (u64 first = (u64)blockIdx.x"));
     EXPECT_FALSE(has(source(IndexWidth::wide), "(u32)"));
+}
+
+TEST(CudaEntry, runs_passes_side_by_side_where_each_does_little) {
+    const Kernel cheap("cheap", [](In<float> x, Out<float> y) {
+        parallel(y.size(), [&](Index i) { y[i] = x[i] * 2.0f; });
+    });
+    const Kernel dear("dear", [](In<float> x, Out<float> y) {
+        parallel(y.size(), [&](Index i) { y[i] = 1.0f / (x[i] + 1.0f / (x[i] + 2.0f)); });
+    });
+    const Array x = counted<float>({37});
+    const Array y = zeros({37});
+    EXPECT_EQ(source_of(cheap, IndexWidth::narrow, x, y).entries.at(0).passes_each, 4);
+    EXPECT_EQ(source_of(dear, IndexWidth::narrow, x, y).entries.at(0).passes_each, 1);
+    expect_the_hosts_result(cheap, x, y);
+    expect_the_hosts_result(dear, x, y);
 }
 
 TEST(CudaEntry, is_one_per_loop_in_the_programs_order) {

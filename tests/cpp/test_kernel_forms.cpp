@@ -121,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(Reasons, PlainStores,
 
 template <class T>
 class Accumulation : public testing::Test {};
-using Cells = testing::Types<std::int32_t, std::uint32_t, std::int64_t, float, double>;
+using Cells =
+    testing::Types<std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, float, double>;
 TYPED_TEST_SUITE(Accumulation, Cells);
 
 TYPED_TEST(Accumulation, counts_every_pass_in_few_cells_as_in_many) {

@@ -574,7 +574,7 @@ TEST(SimulatedCuda, an_image_loaded_twice_has_its_variables_twice) {
     }));
 }
 
-TEST(SimulatedCuda, ptx_and_other_programs_are_refused) {
+TEST(SimulatedCuda, foreign_ptx_and_other_programs_are_refused) {
     expect_clean(run_client([] {
         Client c;
         Handle module = nullptr;

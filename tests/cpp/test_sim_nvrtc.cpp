@@ -487,7 +487,8 @@ TEST(SimNvrtc, a_virtual_architecture_gives_no_cubin_and_ptx_says_what_it_is) {
     const Compiled compiled = compile(kernel(""), {"-arch=compute_90"});
     ASSERT_EQ(compiled.result, 0) << compiled.log;
     EXPECT_EQ(compiled.cubin, "");
-    EXPECT_NE(compiled.ptx.find("stand-in"), std::string::npos);
+    EXPECT_TRUE(compiled.ptx.starts_with(TACK_SIM_PTX "7f454c46"));
+    EXPECT_NE(compiled.ptx.find(".target sm_90\n"), std::string::npos);
 }
 
 TEST(SimNvrtc, version_and_architectures_are_those_of_a_real_release) {

@@ -107,6 +107,7 @@ def run_body(module, name, arguments):
 # What follows runs in the process on the simulator.
 
 NOT_READY = 600
+NON_BLOCKING = 1  # of streams
 
 
 @functools.cache
@@ -203,18 +204,22 @@ def foreign(values, stream=None):
     host = ctypes.c_void_p(values.ctypes.data)
     if stream is None:
         cu("cuMemcpyHtoD_v2", address, host, values.nbytes)
+        cu("cuStreamSynchronize", 0)  # such a copy returns when the values are staged
     else:
         cu("cuMemcpyHtoDAsync_v2", address, host, values.nbytes, stream)
     return address
 
 
 def host_copy(address, like):
-    """Device memory as NumPy has it, by a copy on the legacy stream, which waits for no more than
-    that does."""
+    """Device memory as NumPy has it, read on a stream that waits for no other: what is queued
+    elsewhere has not run by it."""
     import numpy as np
 
     out = np.empty_like(like)
-    cu("cuMemcpyDtoH_v2", ctypes.c_void_p(out.ctypes.data), address, out.nbytes)
+    stream = made("cuStreamCreate", ctypes.c_uint(NON_BLOCKING))
+    cu("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(out.ctypes.data), address, out.nbytes, stream)
+    cu("cuStreamSynchronize", stream)
+    cu("cuStreamDestroy_v2", stream)
     return out
 
 

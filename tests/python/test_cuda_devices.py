@@ -1,11 +1,14 @@
 """CUDA devices that are there, and each way in which one, its driver or its compiler is not."""
 
 import json
+import shutil
+from pathlib import Path
 
 import cuda_support as sim
 import managed_tensor
 import numpy as np
 import pytest
+import real_nvrtc
 from cuda_support import on_driver, on_simulator
 
 import tack
@@ -113,7 +116,7 @@ NO_DEVICE = {
     ),
     "no driver": (
         {"TACK_CUDA_DRIVER": None},
-        ["libcuda.so.1 is not installed", "TACK_CUDA_DRIVER, which is not set"],
+        ["libcuda.so.1 is not installed", "library path and TACK_CUDA_DRIVER"],
     ),
     "a required entry point is missing": (
         {"missing": "cuLaunchKernel"},
@@ -215,6 +218,17 @@ def test_nvrtc_is_found_in_the_toolkits_folder(tmp_path, variable):
     assert refusal(TACK_NVRTC=None, **toolkit) == "[0.0, 2.0, 4.0]\n"
 
 
+@pytest.mark.parametrize("package", ["cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"])
+def test_nvrtc_is_found_in_its_package_beside_tack(tmp_path, package):
+    shutil.copytree(Path(tack.__file__).parent, tmp_path / "tack")
+    library = tmp_path / "nvidia" / package
+    library.parent.mkdir(parents=True)
+    library.symlink_to(sim.NVRTC)
+    nowhere = {"TACK_NVRTC": None, "CUDA_HOME": None, "CUDA_PATH": None}
+    places = f"{tmp_path}:{Path(__file__).parent}"
+    assert refusal(PYTHONPATH=places, **nowhere) == "[0.0, 2.0, 4.0]\n"
+
+
 def test_a_library_that_is_no_nvrtc_is_named():
     text = refusal(TACK_NVRTC=sim.DRIVER)
     assert "nvrtcVersion is not in" in text and str(sim.DRIVER) in text
@@ -227,10 +241,31 @@ def test_an_nvrtc_without_its_builtins_is_named_with_the_folder(tmp_path):
     assert str(sim.NVRTC) in text and f"looked for in {sim.SIMULATOR} " in text
 
 
-def test_a_device_newer_than_nvrtc_gets_ptx(tmp_path):
-    newer = {"arch": 130, "TACK_CACHE_DIR": tmp_path}
-    text = refusal(**newer)
-    assert text == "[0.0, 2.0, 4.0]\n" or "install an NVRTC" in text
+@pytest.mark.partner("nvidia")
+def test_a_real_nvrtc_without_its_builtins_is_named_with_the_folder(tmp_path):
+    # WisconsinAIVision/yolact_edge#186
+    real = real_nvrtc.library_path()
+    alone = tmp_path / real.name
+    alone.symlink_to(real)  # looks for the builtins beside itself
+    text = refusal(TACK_NVRTC=alone, TACK_CACHE_DIR=tmp_path / "cache")
+    assert f"NVRTC at {alone} did not find its builtins, libnvrtc-builtins.so." in text
+    assert f"looked for in {tmp_path} " in text
+
+
+# The device runs finished code of its own major version alone.
+def test_a_device_newer_than_nvrtc_gets_ptx_of_the_newest_architecture(tmp_path):
+    newer = {"arch": 130, "TACK_CACHE_DIR": tmp_path / "cache", "TACK_SIM_SOURCES": tmp_path}
+    assert refusal(**newer) == "[0.0, 2.0, 4.0]\n"
+    (options,) = tmp_path.glob("*.options")
+    assert "--gpu-architecture=compute_121" in options.read_text().splitlines()
+    (kept,) = (file for file in (tmp_path / "cache").rglob("*") if file.is_file())
+    assert b".target sm_121\n" in kept.read_bytes()
+
+
+def test_a_driver_that_does_not_take_nvrtcs_ptx_says_which_nvrtc_it_needs(tmp_path):
+    text = refusal(arch=130, fail="cuModuleLoadDataEx:1:222", TACK_CACHE_DIR=tmp_path)
+    assert "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" in text
+    assert "The driver is for CUDA 13.0" in text and "NVRTC 13.5" in text
 
 
 def test_a_device_older_than_nvrtc_knows_is_a_sentence(tmp_path):

@@ -223,8 +223,32 @@ def test_a_record_finds_its_device_by_its_uuid():
     record = x.export_memory()
     y = tack.import_memory(record, "float32", 4, device="cuda:1")
     assert (str(y.device), y.numpy().tolist()) == ("cuda:1", [3] * 4)
+    assert tack.import_memory(record, "float32", 4).device == y.device
+    tack.set_default_device("cuda:0")
+    assert tack.import_memory(record, "float32", 4).device == y.device
     with sim.raises(ValueError, record.device_uuid.hex()):
         tack.import_memory(record, "float32", 4, device="cuda:0")
+
+
+@on_simulator(devices=2)
+def test_a_record_without_a_uuid_goes_to_the_default_device_of_its_backend():
+    x = tack.full(4, 3, device="cuda:1")
+    record = altered(x.export_memory(), device_uuid=None)
+    tack.set_default_device("cuda:1")
+    assert str(tack.import_memory(record, "float32", 4).device) == "cuda:1"
+
+
+@on_simulator(devices=2)
+def test_the_default_device_is_kept_with_its_stream_where_the_uuid_is_its_own():
+    x = tack.full(4, 3, device="cuda")
+    sim.primary_context()
+    stream = sim.made("cuStreamCreate", 0)
+    device = tack.set_default_device("cuda", stream=stream)
+    y = tack.import_memory(x.export_memory(), "float32", 4)
+    assert y.device.stream == stream and device.stream == stream
+    tack.set_default_device("cpu")
+    del y, device
+    sim.cu("cuStreamDestroy_v2", stream)
 
 
 OTHER_PROCESS = """

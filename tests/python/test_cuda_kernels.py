@@ -80,6 +80,92 @@ def test_a_loop_of_no_pass_is_not_launched():
     sim.expect_calls("cuLaunchKernel", 0)
 
 
+# A range that the host does not know takes code with 64-bit indices, whatever its numbers.
+
+
+@tack.kernel
+def wide_1(r, x):
+    for i in range(r[0], r[1], r[2]):
+        x[(i - r[0]) // r[2]] += 3 * i + 1
+
+
+@tack.kernel
+def narrow_1(start, stop, step, x):
+    for i in range(start, stop, step):
+        x[(i - start) // step] += 3 * i + 1
+
+
+@tack.kernel
+def wide_2(r, x):
+    for i, j in tack.ndrange((r[0], r[1]), (r[2], r[3])):
+        x[i - r[0], j - r[2]] += 3 * i + j
+
+
+@tack.kernel
+def narrow_2(a, b, c, d, x):
+    for i, j in tack.ndrange((a, b), (c, d)):
+        x[i - a, j - c] += 3 * i + j
+
+
+@tack.kernel
+def wide_3(r, x):
+    for i, j, k in tack.ndrange((r[0], r[1]), (r[2], r[3]), (r[4], r[5])):
+        x[i - r[0], j - r[2], k - r[4]] += 9 * i + 3 * j + k
+
+
+@tack.kernel
+def narrow_3(a, b, c, d, e, f, x):
+    for i, j, k in tack.ndrange((a, b), (c, d), (e, f)):
+        x[i - a, j - c, k - e] += 9 * i + 3 * j + k
+
+
+FAR = 2**40
+STEPS = [
+    (0, 1, 1),
+    (0, 100, 7),
+    (100, 0, -7),
+    (-50, 50, 3),
+    (FAR, FAR + 5000, 1),
+    (-FAR, -FAR - 3000, -1),
+    (FAR, -FAR, -(2**31)),
+    (-(2**62), 2**62 - 1, 2**55),
+    (2**62, 1 - 2**62, -(2**55)),
+    (5, 5, 1),
+    (5, 9, -1),
+]
+
+
+@on_simulator()
+def test_wide_code_runs_the_passes_of_any_range():
+    for r in STEPS:
+        passes = np.array(range(*r), object)
+        expected = ((3 * passes + 1 + 2**63) % 2**64 - 2**63).astype(np.int64)
+        for kernel, numbers in ((wide_1, [on_cuda(np.array(r))]), (narrow_1, r)):
+            x = on_cuda(np.zeros(len(passes), np.int64))
+            kernel(*numbers, x)
+            assert np.array_equal(x.numpy(), expected), (kernel, r)
+
+
+AXES = {2: (wide_2, narrow_2), 3: (wide_3, narrow_3)}
+EXTENTS = [(1,) * 3, (300, 5, 2), (2, 3, 300), (0, 4, 4), (4, 0, 4), (7, 11, 13), (1, 1, 3000)]
+
+
+@pytest.mark.parametrize("ndim", AXES)
+@on_simulator()
+def test_wide_code_counts_along_several_axes(ndim):
+    for extents in EXTENTS:
+        shape = extents[-ndim:]
+        starts = (FAR, -3, 2**33)[:ndim]
+        bounds = [b for s, n in zip(starts, shape, strict=True) for b in (s, s + n)]
+        at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, shape, strict=True)),
+                         indexing="ij")  # fmt: skip
+        expected = sum(3 ** (ndim - 1 - axis) * index for axis, index in enumerate(at))
+        for kernel, numbers in zip(AXES[ndim], ([on_cuda(np.array(bounds))], bounds), strict=True):
+            x = on_cuda(np.zeros(shape, np.int64))
+            kernel(*numbers, x)
+            assert np.array_equal(x.numpy(), expected), (kernel, shape)
+
+
 @tack.kernel(check_bounds=True)
 def shifted(x, y, by):
     for i in range(len(x)):

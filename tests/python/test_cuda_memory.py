@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import io
 
 import cuda_support as sim
 import managed_tensor
@@ -154,15 +155,69 @@ def test_managed_memory_is_read_after_the_queued_work(concurrent_managed):
 
 
 @on_simulator()
+def test_an_array_in_fortrans_order_is_refused_and_never_transposed():
+    # numba-mpi/numba-mpi#31
+    sim.primary_context()
+    address = sim.foreign(np.arange(8, dtype=np.float32))
+    producer = managed_tensor.Producer(
+        device_type=managed_tensor.CUDA, data=address, shape=(2, 4), strides=(1, 2)
+    )
+    for take in (tack.from_dlpack, tack.asarray):
+        with sim.raises(tack.NonContiguousError, "strides (1, 2)", "shape (2, 4)"):
+            take(producer, copy=False)
+    assert sim.host_copy(address, np.zeros(8, "f")).tolist() == list(range(8))
+    sim.cu("cuMemFree_v2", address)
+
+
+@on_simulator()
+def test_a_read_only_device_array_takes_no_results_and_a_writable_one_does():
+    # inducer/pycuda#182
+    sim.primary_context()
+    addresses = [sim.foreign(np.zeros(8, np.float32)) for _ in range(2)]
+    writable, read_only = (
+        tack.from_dlpack(
+            managed_tensor.Producer(device_type=managed_tensor.CUDA, data=address, flags=flags)
+        )
+        for address, flags in zip(addresses, (0, managed_tensor.READ_ONLY), strict=True)
+    )
+    launches = sim.calls("cuLaunchKernel")
+    with sim.raises(ValueError, "read-only", "'x'"):
+        add(read_only, 1.0)
+    assert sim.calls("cuLaunchKernel") == launches
+    add(writable, 1.0)
+    for address, expected in zip(addresses, (1, 0), strict=True):
+        assert sim.host_copy(address, np.zeros(8, "f")).tolist() == [expected] * 8
+    del writable, read_only
+    for address in addresses:
+        sim.cu("cuMemFree_v2", address)
+
+
+@on_simulator()
 def test_the_text_of_a_device_array_and_of_a_wrong_pointer_touches_no_memory():
     # Alpine-DAV/ascent#1332
+    sim.primary_context()
+    address, host = sim.made("cuMemAlloc_v2", 32), malloc()
     x = tack.zeros(4, device="cuda")
-    copies = sim.calls("cuMemcpyDtoHAsync")
-    assert "float32" in repr(x) and "cuda" in repr(x)
-    assert str(x)
-    assert sim.calls("cuMemcpyDtoHAsync") == copies
+    wrapped = tack.array_from_ptr(address, "float32", 8, device="cuda")
+    x.device.synchronize()
+    sim.driver().tack_sim_reset_counts()
+    for array in (x, wrapped):
+        for text in (repr(array), str(array), f"{array}", repr([array]), repr(array.device)):
+            assert "cuda" in text
+        assert "float32" in repr(array)
+        print(array, file=io.StringIO())
+    with sim.raises(ValueError, str(host), "not of cuda:0"):
+        tack.array_from_ptr(host, "float32", 8, device="cuda")
+    with sim.raises(ValueError, str(host), "not of cuda:0"):
+        tack.from_dlpack(producer_of(host, managed_tensor.CUDA), copy=False)
+    with sim.raises(ValueError, hex(address), "not mapped for reading"):
+        tack.array_from_ptr(address, "float32", 8, device="cpu")
     with sim.raises(TypeError, ".numpy()"):
         np.asarray(x)
+    called = {line.split()[0] for line in sim.text_of("tack_sim_calls").splitlines()}
+    assert not [name for name in called if "Memcpy" in name or "Synchronize" in name]
+    del wrapped, array
+    sim.cu("cuMemFree_v2", address)
 
 
 MEMORY = 64 << 20

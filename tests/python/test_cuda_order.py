@@ -8,11 +8,10 @@ import exchange_api
 import managed_tensor
 import numpy as np
 import pytest
-from cuda_support import on_driver, on_simulator
+from cuda_support import NON_BLOCKING, on_driver, on_simulator
 
 import tack
 
-NON_BLOCKING = 1  # of streams
 LEGACY, PER_THREAD = 1, 2
 DISABLE_TIMING = 2  # of events
 
@@ -27,6 +26,12 @@ def add(x, value):
 def copy_into(x, y):
     for i in range(len(x)):
         y[i] = x[i]
+
+
+@tack.kernel(check_bounds=True)
+def add_in_bounds(x, value):
+    for i in range(len(x)):
+        x[i] += value
 
 
 def cuda(**options):
@@ -221,6 +226,69 @@ def test_our_exchange_api_names_the_stream_that_the_next_work_goes_to():
     out = ctypes.c_void_p()
     assert exchange_api.api_of(tack.Array).stream(2, 0, ctypes.byref(out)) == 0
     assert out.value == x.device.stream
+
+
+# Each of an array of one element.
+READS = {
+    "item": lambda x: [x.item()],
+    "float": lambda x: [float(x)],
+    "index": lambda x: [x[0]],
+    "numpy": lambda x: x.numpy().tolist(),
+    "tolist": lambda x: x.tolist(),
+    "copy": lambda x: x.copy().tolist(),
+    "to_device": lambda x: x.to_device("cpu").tolist(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("own_stream", [False, True])
+@on_driver
+def test_a_read_comes_after_the_queued_work(read, own_stream):
+    sim.primary_context()
+    stream = sim.made("cuStreamCreate", ctypes.c_uint(NON_BLOCKING)) if own_stream else None
+    device = cuda(stream=stream) if own_stream else cuda()
+    x = tack.zeros(1, device=device)
+    add(x, 1.0)
+    add(x, 2.0)
+    sim.expect_queued(device.stream)
+    assert READS[read](x) == [3]
+    add_in_bounds(x, 4.0)
+    add(x, 5.0)
+    sim.expect_queued(device.stream)
+    assert READS[read](x) == [12]
+    del x, device
+    if own_stream:
+        sim.cu("cuStreamDestroy_v2", stream)
+
+
+@on_driver
+def test_a_kernel_that_checks_bounds_has_run_when_it_returns():
+    sim.primary_context()
+    x = tack.zeros(4, device="cuda")
+    add(x, 1.0)
+    add_in_bounds(x, 2.0)
+    assert sim.host_copy(x.ptr, np.zeros(4, "f")).tolist() == [3] * 4
+
+
+@on_simulator()
+def test_another_threads_deleter_runs_while_one_synchronizes():
+    # pybind/pybind11#1446. The device is busy until the deleter, which needs the GIL, has run.
+    sim.primary_context()
+    address = sim.foreign(np.zeros(8, np.float32))
+    deleted = threading.Event()
+    producer = managed_tensor.Producer(
+        device_type=managed_tensor.CUDA, data=address, on_delete=deleted.set
+    )
+    arrays = [tack.from_dlpack(producer)]
+    device, waited = arrays[0].device, []
+    busy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: waited.append(deleted.wait(60)))
+    sim.cu("cuLaunchHostFunc", device.stream, busy, None)
+    dropping = threading.Timer(0.05, arrays.clear)
+    dropping.start()
+    device.synchronize()
+    dropping.join()
+    assert waited == [True] and producer.deleted == 1
+    sim.cu("cuMemFree_v2", address)
 
 
 @on_driver

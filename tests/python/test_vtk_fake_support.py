@@ -181,7 +181,7 @@ def test_a_refused_device_tensor_stays_in_its_capsule(fake, monkeypatch):
 
 def test_a_tensor_on_a_device_that_tack_cannot_use_is_refused_by_the_import(fake):
     producer = managed_tensor.Producer(
-        versioned=False, shape=(8, 1), device_type=managed_tensor.CUDA
+        versioned=False, shape=(8, 1), device_type=managed_tensor.CUDA, device_id=99
     )
     with pytest.raises(RuntimeError, match="from_dlpack"):
         tv.vtk_to_array(producer)

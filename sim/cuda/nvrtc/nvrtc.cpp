@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/calls.hpp"
+#include "cuda/module_abi.h"
 #include "cuda/nvrtc/options.hpp"
 #include "cuda/tack_sim.h"
 #include "kernels/host_compiler.hpp"
@@ -64,6 +65,16 @@ const std::vector<std::string_view> known_builtins = {
     "__builtin_unreachable",
 };
 
+std::string hexadecimal(const std::string& bytes) {
+    constexpr const char* digits = "0123456789abcdef";
+    std::string text;
+    for (const char byte : bytes) {
+        text += digits[(byte >> 4) & 15];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
 int compile(Program& program, const std::vector<std::string>& given) {
     const tack_sim::nvrtc::Options options = tack_sim::nvrtc::parse_options(given);
     program.was_compiled = true;
@@ -91,8 +102,8 @@ int compile(Program& program, const std::vector<std::string>& given) {
     if (!program.image.compiled) return compilation;
     tack_sim::collect_source(program.source, given);
     program.has_cubin = options.makes_cubin;
-    program.ptx = "// The stand-in for NVRTC makes no PTX. Compile for sm_" + architecture +
-                  " to have an image that the simulated driver loads.\n";
+    program.ptx = TACK_SIM_PTX + hexadecimal(program.image.bytes) + "\n.version 9.5\n.target sm_" +
+                  architecture + "\n";
     return success;
 }
 
@@ -260,6 +271,7 @@ NVRTC_EXPORT int tack_sim_fail(const char* spec) {
 }
 NVRTC_EXPORT uint64_t tack_sim_call_count(const char* name) { return tack_sim::call_count(name); }
 NVRTC_EXPORT void tack_sim_reset_counts() { tack_sim::reset_counts(); }
+NVRTC_EXPORT uint64_t tack_sim_failed_count() { return tack_sim::failed_count(); }
 NVRTC_EXPORT size_t tack_sim_calls(char* buffer, size_t size) {
     return fill(tack_sim::all_calls(), buffer, size);
 }

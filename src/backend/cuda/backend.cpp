@@ -1,5 +1,7 @@
 #include "backend/cuda/backend.hpp"
 
+#include <algorithm>
+
 #include "backend/cuda/buffer.hpp"
 #include "backend/cuda/compiler.hpp"
 #include "tack/dlpack.hpp"
@@ -101,6 +103,13 @@ BackendStatus status() {
     }
 }
 
+int find(std::span<const std::uint8_t> uuid) {
+    const Driver& driver = Driver::get();
+    for (int index = 0; index < driver.device_count(); ++index)
+        if (std::ranges::equal(driver.uuid(index, "import_memory"), uuid)) return index;
+    return -1;
+}
+
 constexpr std::string_view options[] = {"stream"};
 
 }  // namespace
@@ -160,6 +169,6 @@ void CudaBackend::wait_for_queue(gpu::QueuedBackend& other) {
 
 std::int32_t CudaBackend::dlpack_device_type() const noexcept { return dlpack::cuda; }
 
-const BackendEntry entry{"cuda", options, create, status};
+const BackendEntry entry{"cuda", options, create, status, find};
 
 }  // namespace tack::cuda

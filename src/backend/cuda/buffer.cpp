@@ -102,16 +102,6 @@ BufferRef allocate_exportable(CudaBackend& backend, std::int64_t nbytes, const s
     }
 }
 
-std::vector<std::uint8_t> uuid_of(const CudaBackend& backend) {
-    const Driver& driver = backend.driver;
-    Uuid uuid{};
-    // The second form gives a MIG instance's own.
-    const auto& ask = driver.device_uuid_mig ? driver.device_uuid_mig : driver.device_uuid;
-    driver.check(ask(&uuid, backend.context.device),
-                 [&] { return "UUID of " + backend.device_name(); });
-    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
-}
-
 std::string hexadecimal(const std::vector<std::uint8_t>& bytes) {
     constexpr const char* digits = "0123456789abcdef";
     std::string text;
@@ -128,26 +118,38 @@ struct PointerFacts {
     bool managed = false;
     bool device = false;
     DeviceId ordinal = -1;
+    std::uintptr_t end = 0;  // of the allocation, where the driver says
 };
 
-PointerFacts facts_of(const CudaBackend& backend, const void* address) {
+PointerFacts facts_of(const CudaBackend& backend, const void* address, const char* operation) {
     // The plural form, which takes unknown addresses and leaves no error behind.
     unsigned type = 0;
     unsigned managed = 0;
     DeviceId ordinal = -1;
-    int attributes[] = {is_managed, memory_type, device_ordinal};
-    void* values[] = {&managed, &type, &ordinal};
+    DevicePtr start = 0;
+    std::size_t size = 0;
+    int attributes[] = {is_managed, memory_type, device_ordinal, range_start, range_size};
+    void* values[] = {&managed, &type, &ordinal, &start, &size};
     const Current current(backend.context);
-    backend.driver.check(backend.driver.pointer_attributes(3, attributes, values,
+    backend.driver.check(backend.driver.pointer_attributes(5, attributes, values,
                                                            reinterpret_cast<DevicePtr>(address)),
                          [&] {
-                             return "memory_space: address " +
+                             return std::string(operation) + ": address " +
                                     std::to_string(reinterpret_cast<std::uintptr_t>(address));
                          });
     return {.known = type != 0,
             .managed = (managed & 1) != 0,
             .device = type == memory_device,
-            .ordinal = ordinal};
+            .ordinal = ordinal,
+            .end = static_cast<std::uintptr_t>(start) + size};
+}
+
+MemorySpace space_of(const PointerFacts& facts) {
+    // Managed memory says that it is device memory too, so that it comes first.
+    if (facts.known && facts.managed) return {"cuda", MemoryKind::managed};
+    if (facts.known && facts.device) return {"cuda", MemoryKind::device};
+    if (facts.known) return {"cpu", MemoryKind::pinned};
+    return {"unknown", MemoryKind::unknown};
 }
 
 }  // namespace
@@ -197,7 +199,10 @@ OwnedBuffer::OwnedBuffer(CudaBackend& backend_, std::int64_t nbytes_)
     : DeviceBuffer(backend_, nbytes_ > 0 ? backend_.allocate_device(nbytes_) : 0, nbytes_) {}
 
 OwnedBuffer::~OwnedBuffer() {
-    if (address) cuda.free_device(pointer());
+    if (!address) return;
+    // Who took it over may have work on it queued on any stream, of which the pool knows nothing.
+    if (shared()) cuda.context.wait_for_all();
+    cuda.free_device(pointer());
 }
 
 WrappedBuffer::WrappedBuffer(CudaBackend& backend_, void* address_, std::int64_t nbytes_,
@@ -212,14 +217,9 @@ ExportableBuffer::ExportableBuffer(CudaBackend& backend_, std::int64_t nbytes_, 
 
 namespace {
 
-/// Unmapping does not wait for queued work of its own.
+/// Unmapping does not wait for queued work of its own, and such memory is of no context.
 void unmap_after_work(CudaBackend& backend, const Mapping& mapping) noexcept {
-    try {
-        const Current current(backend.context);
-        backend.driver.stream_synchronize(backend.queue->stream);
-    } catch (const Error&) {
-        // The context is gone, and its work; such memory is of no context.
-    }
+    backend.context.wait_for_all();
     unmap(backend, mapping, true);
 }
 
@@ -240,7 +240,7 @@ ExportedMemory ExportableBuffer::export_memory() {
                           .handle_type = type_name(type),
                           .device_uuid = {}};
     const Current current(cuda.context);
-    record.device_uuid = uuid_of(cuda);
+    record.device_uuid = cuda.driver.uuid(cuda.context.device, "export_memory");
     const std::lock_guard lock(handing_out_);
     if (!has_handle_) {
         std::uint64_t handle = 0;  // a descriptor fills its lower half
@@ -337,24 +337,23 @@ BufferRef CudaBackend::wrap(void* address, std::int64_t nbytes, Hold&& hold) {
 }
 
 MemorySpace CudaBackend::memory_space(const void* address) const {
-    const PointerFacts facts = facts_of(*this, address);
-    // Managed memory says that it is device memory too, so that it comes first.
-    if (facts.known && facts.managed) return {name, MemoryKind::managed};
-    if (facts.known && facts.device) return {name, MemoryKind::device};
-    if (facts.known) return {"cpu", MemoryKind::pinned};
-    return {"unknown", MemoryKind::unknown};
+    return space_of(facts_of(*this, address, "memory_space"));
 }
 
 void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool,
                                   const char* operation) const {
     // Of one allocation or of several side by side, such as virtual memory is made of: the ends
     // tell.
+    const Current current(context);
     const void* const last = static_cast<const char*>(address) + (nbytes - 1);
     for (const void* const end : {address, last}) {
-        const PointerFacts facts = facts_of(*this, end);
-        const MemorySpace space = memory_space(end);
+        const PointerFacts facts = facts_of(*this, end, operation);
+        const MemorySpace space = space_of(facts);
         const bool elsewhere = facts.device && !facts.managed && facts.ordinal != index;
-        if (space.backend == name && !elsewhere) continue;
+        if (space.backend == name && !elsewhere) {
+            if (reinterpret_cast<std::uintptr_t>(last) < facts.end) return;
+            continue;
+        }
         const std::string where =
             elsewhere ? "cuda:" + std::to_string(facts.ordinal)
             : space.kind == MemoryKind::pinned
@@ -400,10 +399,14 @@ bool CudaBackend::fill(Buffer& to, std::int64_t count, std::int64_t width, std::
     } else if (width == 4 || low == high) {
         const std::size_t words = width == 4 ? n : 2 * n;
         check(driver.set_32(address, low, words, stream), doing);
-    } else {
-        // Two columns of 32 bits, in rows of one element.
-        check(driver.set_rows_32(address, 8, low, 1, n, stream), doing);
-        check(driver.set_rows_32(address + 4, 8, high, 1, n, stream), doing);
+    } else if (n > 0) {
+        // The driver sets no wider words: what is there doubles until it is all.
+        check(driver.set_32(address, low, 1, stream), doing);
+        check(driver.set_32(address + 4, high, 1, stream), doing);
+        for (std::size_t there = 1; there < n; there *= 2)
+            check(driver.copy_within(address + 8 * there, address, 8 * std::min(there, n - there),
+                                     stream),
+                  doing);
     }
     if (to.shared()) synchronize();
     return true;
@@ -419,11 +422,13 @@ BufferRef CudaBackend::import_memory(const ExportedMemory& memory, std::int64_t 
                                           "; pass one, as its exporter gave it");
     }
     const Current current(context);
-    if (!memory.device_uuid.empty() && memory.device_uuid != uuid_of(*this)) {
-        throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
-                                          hexadecimal(memory.device_uuid) + ", this one's is " +
-                                          hexadecimal(uuid_of(*this)) +
-                                          "; pass device= with the other");
+    if (!memory.device_uuid.empty()) {
+        const std::vector<std::uint8_t> own = driver.uuid(context.device, "import_memory");
+        if (memory.device_uuid != own) {
+            throw Error(ErrorKind::value, doing + ": the memory is of the device with UUID " +
+                                              hexadecimal(memory.device_uuid) + ", this one's is " +
+                                              hexadecimal(own) + "; pass device= with the other");
+        }
     }
     Mapping m;
     m.size = static_cast<std::size_t>(memory.allocation_size);

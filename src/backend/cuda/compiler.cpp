@@ -13,19 +13,24 @@
 namespace tack::cuda {
 namespace {
 
+struct LibraryName {
+    const char* name;
+    int major;
+};
 #ifdef _WIN32
-constexpr const char* library_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll",
-                                         "nvrtc64_112_0.dll"};
+constexpr LibraryName library_names[] = {
+    {"nvrtc64_130_0.dll", 13}, {"nvrtc64_120_0.dll", 12}, {"nvrtc64_112_0.dll", 11}};
 #else
-constexpr const char* library_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
+constexpr LibraryName library_names[] = {
+    {"libnvrtc.so.13", 13}, {"libnvrtc.so.12", 12}, {"libnvrtc.so.11.2", 11}};
 #endif
 
-/// Where NVRTC may be, the first wins. What PyPI's packages install lies beside Tack's own.
+/// Where NVRTC may be, the first wins. What PyPI's packages install lies beside Tack's own. A
+/// driver takes the code of compilers up to its own major version: newer ones come last.
 std::vector<std::string> candidates() {
     const std::string chosen = gpu::environment("TACK_NVRTC");
     if (!chosen.empty()) return {chosen};
     namespace fs = std::filesystem;
-    std::vector<std::string> found;
     std::vector<fs::path> folders;
     for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
         const std::string home = gpu::environment(name);
@@ -40,12 +45,18 @@ std::vector<std::string> candidates() {
         if (folder == folder.parent_path()) break;
     }
     folders.push_back("/usr/local/cuda/lib64");
+    const int driver = Driver::get().version() / 1000;
+    std::vector<std::string> found;
+    std::vector<std::string> newer;
     // What the process has loaded already comes first: two compilers would take twice the memory.
-    for (const char* name : library_names) found.emplace_back(name);
+    for (const auto& [name, major] : library_names)
+        (major <= driver ? found : newer).emplace_back(name);
     std::error_code error;
     for (const fs::path& folder : folders)
-        for (const char* name : library_names)
-            if (fs::exists(folder / name, error)) found.push_back((folder / name).string());
+        for (const auto& [name, major] : library_names)
+            if (fs::exists(folder / name, error))
+                (major <= driver ? found : newer).push_back((folder / name).string());
+    found.insert(found.end(), newer.begin(), newer.end());
     return found;
 }
 

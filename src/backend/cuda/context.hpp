@@ -8,6 +8,7 @@ namespace tack::cuda {
 
 /// A context that another library made and Tack adopted, or the device's primary context, which is
 /// retained. It is neither destroyed nor released here, and known for the life of the process.
+/// One that is both, such as PyTorch's, is adopted and retained: its other users may let go of it.
 struct OwnContext : detail::RefCounted {
     /// The calling thread's current context where it is one of this device, else the primary one.
     /// One object for each context, so that devices in it share compiled kernels.
@@ -15,12 +16,18 @@ struct OwnContext : detail::RefCounted {
     OwnContext(Driver& driver_, DeviceId device_, Context handle_, bool adopted_, std::uint64_t id)
         : driver(driver_), device(device_), handle(handle_), adopted(adopted_), id_(id) {}
 
+    /// Waits for all work in the context, other libraries' too. For destructors: without the GIL,
+    /// and what fails is ignored, since then the work is gone.
+    void wait_for_all() const noexcept;
+
     Driver& driver;
     const DeviceId device;
     const Context handle;
     const bool adopted;
 
 private:
+    static bool retain_if_primary(Driver& driver, DeviceId device, Context handle);
+
     const std::uint64_t id_;  // 0 where the driver has none
 };
 
@@ -28,9 +35,11 @@ private:
 /// on errors too (flatironinstitute/cufinufft#99).
 class Current {
 public:
-    /// Throws runtime where the context is gone.
-    Current(const Driver& driver, Context context);
-    explicit Current(const OwnContext& context) : Current(context.driver, context.handle) {}
+    /// Throws runtime where the context is gone. device: whose it is, for that sentence; -1: of the
+    /// stream that another library named.
+    Current(const Driver& driver, Context context, DeviceId device = -1);
+    explicit Current(const OwnContext& context)
+        : Current(context.driver, context.handle, context.device) {}
     Current(const Current&) = delete;
     ~Current();
 
@@ -60,12 +69,12 @@ struct StreamQueue final : gpu::Queue {
     StreamQueue(detail::Ref<OwnContext> context, Stream stream, bool owned);
     ~StreamQueue() override;
 
-    void synchronize() override;
-
     const detail::Ref<OwnContext> context;
     const Stream stream;
 
 private:
+    void wait() override;
+
     const bool owned_;
 };
 

@@ -85,8 +85,18 @@ std::string advice(int result) {
 }  // namespace
 
 bool loses_context(int result) {
-    return result == illegal_address || result == launch_timeout || result == assert_failed ||
-           (result >= hardware_stack_error && result <= launch_failed);
+    switch (result) {
+        case uncorrectable_memory:
+        case broken_link:
+        case contained_memory_fault:
+        case illegal_address:
+        case launch_timeout:
+        case assert_failed:
+        case tensor_memory_leak:
+            return true;
+        default:
+            return result >= hardware_stack_error && result <= launch_failed;
+    }
 }
 
 Driver::Driver() {
@@ -135,9 +145,19 @@ int Driver::attribute(DeviceId device, Attribute attribute) const {
     // A driver that does not know an attribute has not got what it is about.
     if (status.code == invalid_value) return 0;
     check(status, [&] {
-        return "attribute " + std::to_string(attribute) + " of cuda:" + std::to_string(device);
+        return "device: attribute " + std::to_string(attribute) +
+               " of cuda:" + std::to_string(device);
     });
     return value;
+}
+
+std::vector<std::uint8_t> Driver::uuid(DeviceId device, const char* operation) const {
+    Uuid uuid{};
+    // The second form gives a MIG instance's own.
+    const auto& ask = device_uuid_mig ? device_uuid_mig : device_uuid;
+    check(ask(&uuid, device),
+          [&] { return std::string(operation) + ": UUID of cuda:" + std::to_string(device); });
+    return {std::begin(uuid.bytes), std::end(uuid.bytes)};
 }
 
 std::string driver_summary(const Driver& driver, DeviceId device) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "backend/gpu/driver_table.hpp"
 
@@ -35,7 +36,10 @@ enum Result : int {
     invalid_image = 200,
     invalid_context = 201,
     no_binary_for_gpu = 209,
+    uncorrectable_memory = 214,
+    broken_link = 220,
     unsupported_ptx_version = 222,
+    contained_memory_fault = 226,
     invalid_handle = 400,
     not_ready = 600,
     illegal_address = 700,
@@ -44,6 +48,7 @@ enum Result : int {
     assert_failed = 710,
     hardware_stack_error = 714,
     launch_failed = 719,
+    tensor_memory_leak = 721,
 };
 
 /// CUdevice_attribute
@@ -60,7 +65,13 @@ enum Attribute : int {
 };
 
 /// CUpointer_attribute
-enum PointerAttribute : int { memory_type = 2, is_managed = 8, device_ordinal = 9 };
+enum PointerAttribute : int {
+    memory_type = 2,
+    is_managed = 8,
+    device_ordinal = 9,
+    range_start = 11,
+    range_size = 12,
+};
 /// CUmemorytype
 enum MemoryType : unsigned { memory_host = 1, memory_device = 2 };
 /// CUfunction_attribute
@@ -133,6 +144,7 @@ struct Driver final : gpu::DriverTable {
     std::string version_text() const;
     int device_count() const noexcept { return device_count_; }
     int attribute(DeviceId device, Attribute attribute) const;
+    std::vector<std::uint8_t> uuid(DeviceId device, const char* operation) const;
 
     // start
     Entry<int(unsigned)> init{*this, "cuInit", 2000};
@@ -151,6 +163,10 @@ struct Driver final : gpu::DriverTable {
 
     // contexts
     Entry<int(Context*, DeviceId)> primary_retain{*this, "cuDevicePrimaryCtxRetain", 7000};
+    Entry<int(DeviceId)> primary_release{*this, "cuDevicePrimaryCtxRelease_v2", 11000,
+                                         "release of the primary context"};
+    Entry<int(DeviceId, unsigned*, int*)> primary_state{*this, "cuDevicePrimaryCtxGetState", 7000,
+                                                        "state of the primary context"};
     Entry<int(Context*)> context_current{*this, "cuCtxGetCurrent", 4000};
     Entry<int(Context)> context_push{*this, "cuCtxPushCurrent_v2", 4000};
     Entry<int(Context*)> context_pop{*this, "cuCtxPopCurrent_v2", 4000};
@@ -195,8 +211,6 @@ struct Driver final : gpu::DriverTable {
     Entry<int(DevicePtr, unsigned short, std::size_t, Stream)> set_16{*this, "cuMemsetD16Async",
                                                                       3020};
     Entry<int(DevicePtr, unsigned, std::size_t, Stream)> set_32{*this, "cuMemsetD32Async", 3020};
-    Entry<int(DevicePtr, std::size_t, unsigned, std::size_t, std::size_t, Stream)> set_rows_32{
-        *this, "cuMemsetD2D32Async", 3020};
 
     // memory that can be exported
     static constexpr const char* exporting = "memory export and import";

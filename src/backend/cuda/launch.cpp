@@ -13,16 +13,18 @@ constexpr int block_threads = 256;
 constexpr std::int64_t most_blocks = INT32_MAX;
 /// Blocks per multiprocessor where the passes are not known: its full load.
 constexpr std::int64_t blocks_each = 8;
+/// Threads that a multiprocessor keeps, on all but a few architectures.
+constexpr std::int64_t resident_threads = 2048;
 
 struct CudaModule final : gpu::Module {
     CudaModule(OwnContext& context_, std::string name_)
         : context(&context_), name(std::move(name_)) {}
     ~CudaModule() override {
         if (!module) return;
+        // The driver unloads code at once, that of queued launches too, on whichever stream.
+        context->wait_for_all();
         try {
             const Current current(*context);
-            // The driver unloads code at once, that of queued launches too, on whichever stream.
-            context->driver.context_synchronize();
             context->driver.module_unload(module);
         } catch (const Error&) {
             // The context is gone, and its modules with it.
@@ -35,7 +37,7 @@ struct CudaModule final : gpu::Module {
     struct Function {
         cuda::Function handle;
         int threads;  // of a block
-        bool one;     // for one thread alone
+        int passes;   // of a thread, where there are enough; none: for one thread alone
     };
     std::vector<Function> functions;  // by entry
 };
@@ -70,7 +72,7 @@ detail::Ref<gpu::Module> CudaBackend::build(const codegen::GpuSource& source,
     }
     driver.check(loaded, doing);
     for (const codegen::GpuEntry& e : source.entries) {
-        CudaModule::Function f{nullptr, block_threads, e.loop == nullptr};
+        CudaModule::Function f{nullptr, block_threads, e.loop ? e.passes_each : 0};
         driver.check(driver.module_function(&f.handle, module->module, e.name.c_str()), doing);
         int most = block_threads;
         driver.check(driver.function_attribute(&most, function_max_threads, f.handle), doing);
@@ -84,10 +86,13 @@ void CudaBackend::enqueue(gpu::Module& module_, std::size_t entry_,
                           std::optional<std::int64_t> passes, std::span<void* const> parameters) {
     const auto& module = static_cast<const CudaModule&>(module_);
     const CudaModule::Function& f = module.functions[entry_];
-    const int threads = f.one ? 1 : f.threads;
-    const std::int64_t blocks =
-        passes ? std::min((*passes + threads - 1) / threads, most_blocks)
-               : static_cast<std::int64_t>(traits.multiprocessors) * blocks_each;
+    const int threads = f.passes == 0 ? 1 : f.threads;
+    std::int64_t blocks = traits.multiprocessors * blocks_each;
+    if (passes) {
+        const bool enough = *passes >= traits.multiprocessors * resident_threads * f.passes;
+        const std::int64_t of_block = enough && f.passes > 1 ? threads * f.passes : threads;
+        blocks = std::min((*passes + of_block - 1) / of_block, most_blocks);
+    }
     check(
         driver.launch(f.handle, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads),
                       1, 1, 0, queue->stream, const_cast<void**>(parameters.data()), nullptr),

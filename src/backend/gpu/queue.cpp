@@ -14,10 +14,10 @@ namespace {
 using codegen::GpuParameter;
 using codegen::IndexWidth;
 
-/// What narrow code stays below; see codegen::IndexWidth. The last block's threads go beyond the
-/// passes, by less than a block, and add a whole grid to that in 32 bits.
+/// What narrow code stays below; see codegen::IndexWidth. A counter goes beyond the passes by what
+/// all threads do in one round: as many passes, and what the last block has too many of.
 constexpr std::int64_t narrow_bytes = std::int64_t{1} << 31;
-constexpr std::int64_t narrow_passes = narrow_bytes - 1024;
+constexpr std::int64_t narrow_passes = narrow_bytes - 4096;
 
 struct Code {
     codegen::GpuSource source;
@@ -99,6 +99,7 @@ std::string Queue::last_queued() const {
 }
 
 void Queue::note_queued(const std::shared_ptr<const ir::Program>& program) {
+    queued_.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     last_ = program;
 }
@@ -137,27 +138,32 @@ void QueuedBackend::launch(Executable& executable, const LaunchArguments& launch
 
     const std::vector<QueuedBackend*> others = other_queues(this, launch.arguments);
     for (QueuedBackend* const other : others) wait_for_queue(*other);
-    std::vector<void*> parameters;
-    std::size_t loop = 0;
-    for (std::size_t k = 0; k < code.source.entries.size(); ++k) {
-        const codegen::GpuEntry& entry = code.source.entries[k];
-        const std::optional<std::int64_t> count = entry.loop ? passes[loop++] : 1;
-        if (count == 0) continue;
-        parameters.clear();
-        for (const GpuParameter& p : entry.parameters) {
-            const void* at = launch.slots + p.slot;
-            if (p.kind == GpuParameter::Kind::fault) at = &fault_address;
-            if (p.kind == GpuParameter::Kind::locals) at = &locals_address;
-            parameters.push_back(const_cast<void*>(at));
+    {
+        // A driver whose queue is full makes its caller wait for a kernel to end.
+        const kernel::GilRelease release(launch.gil_held && queue_->is_deep());
+        std::vector<void*> parameters;
+        std::size_t loop = 0;
+        for (std::size_t k = 0; k < code.source.entries.size(); ++k) {
+            const codegen::GpuEntry& entry = code.source.entries[k];
+            const std::optional<std::int64_t> count = entry.loop ? passes[loop++] : 1;
+            if (count == 0) continue;
+            parameters.clear();
+            for (const GpuParameter& p : entry.parameters) {
+                const void* at = launch.slots + p.slot;
+                if (p.kind == GpuParameter::Kind::fault) at = &fault_address;
+                if (p.kind == GpuParameter::Kind::locals) at = &locals_address;
+                parameters.push_back(const_cast<void*>(at));
+            }
+            enqueue(*code.module, k, count, parameters);
+            queue_->note_queued(kernel.spec.program);
         }
-        enqueue(*code.module, k, count, parameters);
-        queue_->note_queued(kernel.spec.program);
     }
     for (QueuedBackend* const other : others) {
         try {
             other->wait_for_queue(*this);
         } catch (const Error&) {
             // The kernel is queued: what cannot wait for it by an event finds it done.
+            const kernel::GilRelease release(launch.gil_held);
             synchronize();
         }
     }

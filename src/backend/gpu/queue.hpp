@@ -21,14 +21,24 @@ struct Module : detail::RefCounted {};
 /// Where a backend's work is queued; apart from the backend, so that waiting for all queues keeps
 /// none of those alive.
 struct Queue : detail::RefCounted {
-    virtual void synchronize() = 0;  // see Backend::synchronize()
+    /// See Backend::synchronize().
+    void synchronize() {
+        wait();
+        queued_.store(0, std::memory_order_relaxed);
+    }
+    /// Whether so much is queued that the driver may make a launch wait for room.
+    bool is_deep() const noexcept { return queued_.load(std::memory_order_relaxed) > 256; }
 
     /// The kernel that was queued last, for messages about work that failed: " (queued last:
     /// saxpy)", or nothing.
     std::string last_queued() const;
     void note_queued(const std::shared_ptr<const ir::Program>& program);
 
+protected:
+    virtual void wait() = 0;
+
 private:
+    std::atomic<int> queued_{0};  // since the last wait
     mutable std::mutex mutex_;
     std::shared_ptr<const ir::Program> last_;
 };
