@@ -30,6 +30,8 @@ run_sim() {
     local folder=$ROOT/build/sim/cuda
     export TACK_CUDA_DRIVER=$folder/libcuda.so.1 TACK_NVRTC=$folder/libnvrtc.so.13
     export TACK_SIM_CACHE=${TACK_SIM_CACHE:-$ROOT/build/cache/sim}
+    # What a device of Tack's has as long as the process lives is no leak.
+    export TACK_SIM_KEEP=${TACK_SIM_KEEP-stream,memory pool,module}
     export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     # Programs that look into PyPI's NVIDIA packages first take what is loaded already.
     export LD_PRELOAD=$TACK_NVRTC${LD_PRELOAD:+:$LD_PRELOAD}

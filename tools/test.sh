@@ -133,7 +133,7 @@ run_test() {
         esac
         shift
     done
-    export TACK_CACHE_DIR=$ROOT/build/cache/test-kernels
+    export TACK_CACHE_DIR=$ROOT/build/cache/tests
     case $sanitizer in
         asan)
             report_vtk

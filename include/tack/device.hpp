@@ -81,6 +81,9 @@ private:
 /// before anything is constructed; runtime, with the reason, for a backend or index that is not
 /// there.
 TACK_API Device device(std::string_view name, int index = 0, const DeviceOptions& options = {});
+/// The names of the options that device() takes for a backend: "stream" for CUDA. Starts no driver.
+/// Throws runtime, with the reason, for a backend that this build has not.
+TACK_API std::vector<std::string> device_options(std::string_view backend);
 /// The process-wide default, the CPU until set.
 TACK_API Device default_device();
 TACK_API Device set_default_device(const Device& device);

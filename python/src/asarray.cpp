@@ -34,7 +34,13 @@ Array asarray(nb::handle object, nb::handle dtype, const Device& device, Copy co
             error.kind() == ErrorKind::non_contiguous || error.kind() == ErrorKind::value;
         // NumPy, which would copy, does not read a device's memory.
         if (copy == Copy::never || !would_copy || protocol == Protocol::cuda_array_interface) throw;
-        array = copy_of(object.ptr(), protocol, device);
+        try {
+            array = copy_of(object.ptr(), protocol, device);
+        } catch (const Error& copying) {
+            // A device's memory is not copied here; what is wrong with it is what to say.
+            if (copying.kind() == ErrorKind::runtime) throw Error(error);
+            throw;
+        }
         is_new = true;
     }
     if (const DType wanted = dtype.is_none() ? array.dtype() : to_dtype(dtype, "asarray");

@@ -173,6 +173,16 @@ void bind_device(nb::module_& m) {
         "for the whole process; one with options is a device of its own each time.\n"
         "Raises ValueError for an option that the backend does not declare, RuntimeError with the\n"
         "reason for a backend or index that is not there.");
+    m.def(
+        "device_options",
+        [](const std::string& backend) {
+            const std::vector<std::string> names = device_options(backend);
+            return nb::frozenset(nb::cast(names));
+        },
+        nb::arg("backend"),
+        "The names of the options that tack.device() takes for a backend: {\"stream\"} for "
+        "\"cuda\".\n\n"
+        "No driver is started. Raises RuntimeError for a backend that this build has not.");
     m.def("set_default_device", &set_default, nb::arg("device").none(), nb::arg("index") = 0,
           nb::arg("options"),
           "Makes a device the process-wide default, the CPU until set, and returns it.\n\n"

@@ -287,6 +287,7 @@ void collect_source(std::string_view text, const std::vector<std::string>& optio
     if (!folder || !*folder) return;
     std::string lines;
     for (const std::string& option : options) lines += option + "\n";
+    std::filesystem::create_directories(folder);
     const std::string path = std::string(folder) + "/" + hash({text, lines});
     // The source comes last: whoever finds it finds its options too.
     write_whole(path + ".options", lines);

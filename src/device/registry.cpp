@@ -39,17 +39,18 @@ std::string list_names(Keep keep) {
     return names;
 }
 
-const BackendEntry& find_entry(std::string_view name) {
+const BackendEntry& find_entry(std::string_view name, std::string_view operation = "device") {
+    const std::string prefix = std::string(operation) + ": ";
     for (const BackendEntry& entry : backend_entries()) {
         if (entry.name != name) continue;
         if (entry.create) return entry;
         throw Error(ErrorKind::runtime,
-                    "device: backend '" + std::string(name) +
+                    prefix + "backend '" + std::string(name) +
                         "' is not part of this build of Tack " TACK_VERSION " (it has: " +
                         list_names([](const BackendEntry& e) { return e.create != nullptr; }) +
                         ")");
     }
-    throw Error(ErrorKind::runtime, "device: there is no backend '" + std::string(name) +
+    throw Error(ErrorKind::runtime, prefix + "there is no backend '" + std::string(name) +
                                         "'; the known ones are " +
                                         list_names([](const BackendEntry&) { return true; }));
 }
@@ -165,6 +166,11 @@ Device device(std::string_view text, int index, const DeviceOptions& options) {
     check_options(entry, options);
     if (!options.empty()) return Device(entry.create(number, options));
     return plain_device(entry, number);
+}
+
+std::vector<std::string> device_options(std::string_view backend) {
+    const BackendEntry& entry = find_entry(backend, "device_options");
+    return {entry.options.begin(), entry.options.end()};
 }
 
 Device default_device() {

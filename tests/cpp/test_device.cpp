@@ -84,8 +84,17 @@ TEST_F(Devices, an_undeclared_option_is_refused_by_name) {
     const DeviceOptions options{{"external_context", std::uint64_t{1}}};
     expect_error(ErrorKind::value, {"device: ", "'external_context'", "cpu declares none"},
                  [&] { device("cpu", 0, options); });
+    expect_error(ErrorKind::value, {"'external_context' is unknown; cuda declares stream"},
+                 [&] { device("cuda", 0, options); });
     expect_error(ErrorKind::value, {"'external_context'"},
                  [&] { set_default_device("cpu", 0, options); });
+}
+
+TEST_F(Devices, each_backend_declares_its_options) {
+    EXPECT_TRUE(device_options("cpu").empty());
+    EXPECT_EQ(device_options("cuda"), std::vector<std::string>{"stream"});
+    expect_error(ErrorKind::runtime, {"device_options: ", "'no_such_backend'"},
+                 [] { device_options("no_such_backend"); });
 }
 
 // Index 1 is refused as the device is constructed.

@@ -21,7 +21,8 @@ SIMULATORS = {
         "TACK_CUDA_DRIVER": BUILD / "sim" / "cuda" / "libcuda.so.1",
         "TACK_NVRTC": BUILD / "sim" / "cuda" / "libnvrtc.so.13",
         "TACK_SIM_CACHE": BUILD / "cache" / "sim",
-        "TACK_SIM_SOURCES": BUILD / "cache" / "sim-sources",
+        # In the tests' kernel cache, to be gone with that alone.
+        "TACK_SIM_SOURCES": BUILD / "cache" / "tests" / "sources",
         # A device has these as long as the process lives, and kernels theirs. What else is alive
         # at exit makes the exit status 97, as do violations.
         "TACK_SIM_KEEP": "stream,memory pool,module",
@@ -43,8 +44,6 @@ def simulate():
     for backend in BACKENDS:
         for name, value in SIMULATORS.get(backend, {}).items():
             os.environ.setdefault(name, str(value))
-            if name == "TACK_SIM_SOURCES":
-                Path(os.environ[name]).mkdir(parents=True, exist_ok=True)
 
 
 # What is left out: for each kind of backend and reason the tests, as patterns of fnmatch. A pattern
@@ -63,14 +62,22 @@ SKIPS = {
         test_array::test_bfloat16_has_bytes_but_no_buffer_format
         test_array::test_repr_shows_shape_dtype_device_and_elements
         test_array::test_repr_of_a_long_array_is_short_and_shows_the_ends
+        test_asarray::test_a_read_only_array_stays_so
         test_dlpack::test_numpys_view_of_a_read_only_array_is_read_only
         test_dlpack::test_a_consumer_keeps_the_array_alive_until_it_is_done
         test_dlpack_lifetime::test_pins_return_to_the_baseline_from_threads[*by numpy*]
+        test_dlpack_machine::test_many_round_trips_leave_resident_memory_flat[*-numpy]
+        test_dlpack_machine::test_many_round_trips_leave_resident_memory_flat[*-buffers]
+        test_dlpack_machine::test_many_round_trips_leave_resident_memory_flat[*-array interface]
+        test_dlpack_machine::test_many_round_trips_leave_resident_memory_flat[*-refusals]
         test_dlpack_rules::test_numpys_copy_and_device_arguments
+        test_imports_in_place::test_numpy_gives_the_array_*
+        test_imports_in_place::test_a_numpy_view_keeps_the_array
         test_specification::test_mechanism_dlpack_export_is_zero_copy_*
     """,
     ("devices", "is about memory of the host's"): """
         test_array::test_an_exportable_array_is_refused_on_the_cpu
+        test_borrowed_arguments::*
         test_dlpack::test_an_import_shares_memory_and_keeps_dtype_and_shape
         test_dlpack::test_every_shape_and_dtype_goes_there_and_back
         test_dlpack::test_the_source_may_be_dropped_at_once
@@ -110,6 +117,8 @@ SKIPS = {
         test_specification::test_failure_integer_pointer_of_no_host_memory
         test_specification::test_device_types_of_host_memory_are_the_cpus
     """,
+    ("devices", "is about the code that the host's compiler gets"): "",  # in backends.cpp alone
+    ("devices", "is about a stand-in for a device, the same on every backend"): "",  # likewise
     ("devices", "is about a request without a stream, which devices ask for"): """
         test_dlpack::test_the_versioned_form_is_asked_for_first_exactly_so
     """,
@@ -124,7 +133,6 @@ SKIPS = {
         test_kernel_language::test_a_device_function_runs_as_python_*
         test_kernel_language::test_a_kernel_in_a_class_*
         test_kernel_language::test_a_kernel_may_have_other_decorators
-        test_kernel_language::test_a_kernel_with_options_*
         test_kernel_order::test_an_expression_without_effects_stays_one_expression
         test_kernel_programs::test_cpp_and_python_build_the_same_program
         test_kernel_random::test_a_mistake_*

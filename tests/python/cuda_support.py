@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 BUILD = Path(os.environ.get("TACK_BUILD") or Path(__file__).parents[2] / "build")
 SIMULATOR = BUILD / "sim" / "cuda"
 DRIVER = SIMULATOR / "libcuda.so.1"
@@ -26,10 +28,14 @@ MODES = {"concurrent_managed", "devices", "no_pools", "no_vmm"}
 
 SECONDS = 120
 
+REAL = bool(os.environ.get("TACK_TEST_REAL_GPU"))
+
 
 def environment(report=None, **modes):
-    """The variables for a process on the simulator. modes: devices=2 is TACK_SIM_DEVICES=2; one in
-    capitals is a variable itself, and one that is None is taken away."""
+    """The variables for a process on the simulator, or on a real driver as it is.
+
+    modes: devices=2 is TACK_SIM_DEVICES=2; one in capitals is a variable itself, and one that is
+    None is taken away. A real driver has none."""
     variables = {
         "TACK_CUDA_DRIVER": DRIVER,
         "TACK_NVRTC": NVRTC,
@@ -37,7 +43,9 @@ def environment(report=None, **modes):
         "TACK_SIM_KEEP": KEPT,
         "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}",
     }
-    if report:
+    if REAL:
+        variables = {"PYTHONPATH": variables["PYTHONPATH"]}
+    elif report:
         variables["TACK_SIM_REPORT"] = report
     for name, value in modes.items():
         variables[name if name.isupper() else f"TACK_SIM_{name.upper()}"] = value
@@ -79,6 +87,11 @@ def on_simulator(reports=(), **modes):
     return decorate
 
 
+def on_driver(body):
+    """As on_simulator(), for a test that holds on a real driver too: ./dev check-gpu has one."""
+    return pytest.mark.driver(on_simulator()(body))
+
+
 def expect_clean(done, report, reports=()):
     assert (done.returncode, done.stderr) == (0, ""), f"{done.returncode}: {done.stderr}"
     for pattern in reports:
@@ -100,7 +113,7 @@ NON_BLOCKING = 1  # of streams
 @functools.cache
 def driver():
     """The driver's library, with the simulator's own functions."""
-    return ctypes.CDLL(os.environ["TACK_CUDA_DRIVER"])
+    return ctypes.CDLL(os.environ.get("TACK_CUDA_DRIVER") or "libcuda.so.1")
 
 
 def cu(name, *arguments):
@@ -118,8 +131,15 @@ def made(name, *arguments):
 
 
 def calls(name):
+    """How often an entry point has been called; None on a real driver, which does not say."""
+    if REAL:
+        return None
     driver().tack_sim_call_count.restype = ctypes.c_uint64
     return driver().tack_sim_call_count(name.encode())
+
+
+def expect_calls(name, count):
+    assert REAL or calls(name) == count
 
 
 def fail(what):
@@ -158,6 +178,11 @@ def is_queued(stream):
     result = driver().cuStreamQuery(ctypes.c_void_p(stream))
     assert result in (0, NOT_READY), result
     return result == NOT_READY
+
+
+def expect_queued(stream):
+    """Nothing has waited for the stream's work; on a real driver it may have run by itself."""
+    assert REAL or is_queued(stream)
 
 
 def current_context():

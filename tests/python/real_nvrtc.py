@@ -89,11 +89,39 @@ def compile_files(paths):
 
 
 def compile_all(folder, processes=2, batch=32):
-    """Failures among the sources that the stand-in has put into a folder (TACK_SIM_SOURCES).
+    """Failures among the sources that the stand-in has put into a folder (TACK_SIM_SOURCES)."""
+    return compile_in_processes(sorted(Path(folder).glob("*.cu")), processes, batch)
 
-    Each batch runs in a process of its own, since NVRTC never gives its memory back.
+
+def identity():
+    """What another NVRTC, or other architectures, would not be."""
+    path = library_path()
+    status = path.stat()
+    return " ".join([path.name, str(status.st_size), str(status.st_mtime_ns), *ARCHITECTURES])
+
+
+def compile_new(folder):
+    """(how many, failures) of a folder's sources that this NVRTC has not accepted before.
+
+    Each has a file beside it that says which NVRTC has. What fails leaves the folder.
     """
-    paths = sorted(Path(folder).glob("*.cu"))
+    accepted_by = identity()
+    new = [
+        path
+        for path in sorted(Path(folder).glob("*.cu"))
+        if not (stamp := path.with_suffix(".accepted")).exists() or stamp.read_text() != accepted_by
+    ]
+    failures = compile_in_processes(new)
+    for path in new:
+        if any(str(path) in failure for failure in failures):
+            path.unlink()
+        else:
+            path.with_suffix(".accepted").write_text(accepted_by)
+    return len(new), failures
+
+
+def compile_in_processes(paths, processes=2, batch=32):
+    """Each batch has a process of its own, since NVRTC never gives its memory back."""
     batches = [paths[start : start + batch] for start in range(0, len(paths), batch)]
     # The simulator would be found as the driver of this compiler.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
@@ -107,7 +135,7 @@ def compile_all(folder, processes=2, batch=32):
         )
         if result.returncode != 0:
             return [
-                f"{files[0]} to {files[-1]}: the compiler ended with {result.returncode}: "
+                f"{', '.join(map(str, files))}: the compiler ended with {result.returncode}: "
                 f"{result.stderr[-2000:]}"
             ]
         return json.loads(result.stdout)

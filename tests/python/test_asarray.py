@@ -13,6 +13,8 @@ from managed_tensor import COMPLEX, CUDA, READ_ONLY, Producer
 import tack
 from tack.interop.dlpack import dlpack_to_array, live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 class Interface:
     """An object with nothing but an __array_interface__."""
@@ -28,7 +30,7 @@ class Interface:
 def test_an_array_of_tacks_is_given_back_as_it_is():
     array = tack.zeros(3)
     assert tack.asarray(array) is array
-    assert tack.asarray(array, "float32", "cpu", False) is array
+    assert tack.asarray(array, "float32", array.device, False) is array
 
 
 def test_dlpack_comes_before_the_other_protocols():

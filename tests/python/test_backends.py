@@ -18,6 +18,13 @@ def test_each_row_names_tests_that_run_on_every_backend(pattern):
     assert fnmatch.filter(re.findall(r"^def (test_\w+)", text, re.MULTILINE), name)
 
 
+def test_the_cpp_suites_leave_tests_out_for_the_same_reasons():
+    source = (Path(__file__).parents[1] / "cpp" / "backends.cpp").read_text()
+    reasons = re.findall(r'^constexpr const char\* \w+ = "(.*)";', source, re.MULTILINE)
+    assert len(reasons) == 4
+    assert set(reasons) <= {reason for _, reason in backends.SKIPS}
+
+
 def test_nothing_is_left_out_on_the_cpu():
     for pattern in PATTERNS:
         module, name = pattern.split("::")

@@ -8,7 +8,7 @@ import cuda_support as sim
 import managed_tensor
 import numpy as np
 import pytest
-from cuda_support import on_simulator
+from cuda_support import on_driver, on_simulator
 
 import tack
 
@@ -36,7 +36,7 @@ def work(x):
     return x.numpy().tolist()
 
 
-@on_simulator()
+@on_driver
 def test_a_thread_without_a_context_has_none_after_any_call():
     x = tack.zeros(4, device="cuda")
     assert work(x) == [1] * 4
@@ -44,7 +44,7 @@ def test_a_thread_without_a_context_has_none_after_any_call():
     assert not x.device.shares_external_context
 
 
-@on_simulator()
+@on_driver
 def test_the_current_context_is_adopted_and_not_destroyed():
     context = new_context()
     x = tack.zeros(4, device="cuda")
@@ -54,10 +54,10 @@ def test_the_current_context_is_adopted_and_not_destroyed():
     assert owner.value == context
     assert work(x) == [1] * 4
     assert sim.current_context() == context
-    assert sim.calls("cuDevicePrimaryCtxRetain") == 0
+    sim.expect_calls("cuDevicePrimaryCtxRetain", 0)
     del x
     tack.synchronize()
-    assert sim.calls("cuCtxDestroy") == 0
+    sim.expect_calls("cuCtxDestroy", 0)
     sim.cu("cuCtxDestroy_v2", context)
 
 
@@ -112,7 +112,7 @@ def test_another_current_context_is_current_again_after_any_call_and_any_failure
     sim.cu("cuCtxDestroy_v2", mine)
 
 
-@on_simulator()
+@on_driver
 def test_a_thread_that_never_saw_the_context_can_do_all():
     context = new_context()
     x = tack.zeros(4, device="cuda")

@@ -9,7 +9,7 @@ import managed_tensor
 import numpy as np
 import pytest
 import real_nvrtc
-from cuda_support import on_simulator
+from cuda_support import on_driver, on_simulator
 
 import tack
 
@@ -187,7 +187,7 @@ def test_a_device_on_the_callers_stream_needs_no_check_of_its_context():
     sim.cu("cuStreamDestroy_v2", stream)
 
 
-@on_simulator()
+@on_driver
 def test_a_stream_of_another_context_is_refused():
     tack.device("cuda")
     mine = sim.made("cuCtxCreate_v2", 0, 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import cuda_support as sim
 import numpy as np
 import pytest
-from cuda_support import on_simulator
+from cuda_support import on_driver, on_simulator
 
 import tack
 
@@ -42,7 +42,7 @@ def from_host(x, y):
         y[i] = x[i]
 
 
-@on_simulator()
+@on_driver
 def test_the_record_has_the_sizes_and_the_device():
     # fzyzcjy/torch_memory_saver#82
     x = tack.empty(1728, device="cuda", exportable=True)
@@ -55,7 +55,7 @@ def test_the_record_has_the_sizes_and_the_device():
 
 
 @pytest.mark.parametrize("made", ["exportable", "copy"])
-@on_simulator()
+@on_driver
 def test_the_record_is_the_same_twice_and_its_handle_closed_once_with_the_array(made):
     exportable([0] * 4)  # what the driver opens once
     before = descriptors()
@@ -79,7 +79,7 @@ def test_the_record_is_the_same_twice_and_its_handle_closed_once_with_the_array(
     assert descriptors() == before
 
 
-@on_simulator()
+@on_driver
 def test_a_copied_export_waits_for_queued_work_and_shows_no_later_write():
     x = tack.zeros(4, device="cuda")
     add(x, 1.0)
@@ -90,7 +90,7 @@ def test_a_copied_export_waits_for_queued_work_and_shows_no_later_write():
     assert x.export_memory() == record
 
 
-@on_simulator()
+@on_driver
 def test_an_exportable_array_is_shared_both_ways():
     x = exportable([1, 2, 3, 4])
     y = tack.import_memory(x.export_memory(), "float32", 4)
@@ -103,7 +103,7 @@ def test_an_exportable_array_is_shared_both_ways():
     assert x.numpy().tolist() == [3, 4, 5, 6]
 
 
-@on_simulator()
+@on_driver
 def test_an_exportable_array_is_like_any_other():
     x = exportable([1, 2, 3, 4])
     y = tack.from_dlpack(x)
@@ -186,7 +186,7 @@ def altered(record, **changes):
     return tack.ExportedMemory(**({name: getattr(record, name) for name in names} | changes))
 
 
-@on_simulator()
+@on_driver
 def test_what_does_not_fit_is_refused_with_the_values():
     x = exportable([1, 2, 3, 4])
     record = x.export_memory()
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_refused_with_the_values():
     assert tack.import_memory(record, "float32", 4).numpy().tolist() == [1, 2, 3, 4]
 
 
-@on_simulator()
+@on_driver
 def test_a_bare_handle_and_read_only_memory_are_imported_too():
     x = exportable([1, 2, 3, 4])
     handle = x.export_memory().handle

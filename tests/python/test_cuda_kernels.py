@@ -7,7 +7,7 @@ import shutil
 import cuda_support as sim
 import numpy as np
 import pytest
-from cuda_support import on_simulator
+from cuda_support import on_driver
 
 import tack
 
@@ -47,7 +47,7 @@ def no_pass(x):
         x[i] = 1.0
 
 
-@on_simulator()
+@on_driver
 def test_a_loop_may_end_at_an_element_of_an_array():
     for bound in (0, 3, 5000):
         x = on_cuda(np.full(5000, -1, np.int64))
@@ -56,28 +56,28 @@ def test_a_loop_may_end_at_an_element_of_an_array():
         assert np.array_equal(x.numpy(), expected)
 
 
-@on_simulator()
+@on_driver
 def test_a_loop_may_end_at_what_an_earlier_loop_stored():
     bound, x = on_cuda(np.array([1])), on_cuda(np.zeros(8, np.int64))
     up_to_a_changed_element(bound, x)
     assert x.numpy().tolist() == [0, 1, 2, 0, 0, 0, 0, 0]
 
 
-@on_simulator()
+@on_driver
 def test_loops_of_one_kernel_run_one_after_another():
     n = 1000
     x, y = on_cuda(np.zeros(n)), on_cuda(np.zeros(n))
     several_loops(x, y)
     assert np.array_equal(x.numpy(), np.arange(n) + 1)
     assert np.array_equal(y.numpy()[:-1], np.arange(1, n))
-    assert sim.calls("cuLaunchKernel") == 3
+    sim.expect_calls("cuLaunchKernel", 3)
 
 
-@on_simulator()
+@on_driver
 def test_a_loop_of_no_pass_is_not_launched():
     no_pass(on_cuda(np.ones(4)))
     several_loops(tack.zeros(0, "float64", device="cuda"), tack.zeros(0, "float64", device="cuda"))
-    assert sim.calls("cuLaunchKernel") == 0
+    sim.expect_calls("cuLaunchKernel", 0)
 
 
 # A range that the host does not know takes code with 64-bit indices, whatever its numbers.
@@ -172,7 +172,7 @@ def shifted(x, y, by):
         y[i + by] = x[i]
 
 
-@on_simulator()
+@on_driver
 def test_an_index_out_of_range_is_an_index_error_with_array_index_and_extent():
     x, y = on_cuda(np.arange(100.0)), on_cuda(np.zeros(100))
     with sim.raises(IndexError, "shifted", "index 100", "'y'", "100"):
@@ -184,6 +184,43 @@ def test_an_index_out_of_range_is_an_index_error_with_array_index_and_extent():
         shifted(x, y, -1)
     shifted(x, y, 0)
     assert np.array_equal(y.numpy(), np.arange(100.0))
+
+
+# options of kernels
+
+
+def multiply_and_add(x, y):
+    for i in range(len(x)):
+        y[i] = x[i] * x[i] + y[i]
+
+
+def launch_multiply_and_add(fast_math):
+    x = on_cuda(np.array([1.0, 2.0]))
+    tack.kernel(fast_math=fast_math == "True")(multiply_and_add)(x, x)
+    assert x.numpy().tolist() == [2, 6]
+
+
+def nvrtc_options(folder, fast_math):
+    """What NVRTC is given to compile a kernel with, but for the architecture."""
+    folder.mkdir()
+    code = "import sys, test_cuda_kernels as t; t.launch_multiply_and_add(sys.argv[1])"
+    done, report = sim.run(
+        ["-c", code, str(fast_math)],
+        TACK_CACHE_DIR="",
+        XDG_CACHE_HOME="",
+        HOME="",
+        TACK_SIM_SOURCES=folder,
+    )
+    sim.expect_clean(done, report)
+    (options,) = folder.glob("*.options")
+    return {o for o in options.read_text().splitlines() if "architecture" not in o}
+
+
+def test_fast_math_is_nvrtcs_and_without_it_nothing_is_contracted(tmp_path):
+    exact = nvrtc_options(tmp_path / "exact", False)
+    fast = nvrtc_options(tmp_path / "fast", True)
+    assert exact - fast == {"--fmad=false"}
+    assert fast - exact == {"--use_fast_math"}
 
 
 # the disk cache

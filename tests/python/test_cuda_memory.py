@@ -8,7 +8,7 @@ import cuda_support as sim
 import managed_tensor
 import numpy as np
 import pytest
-from cuda_support import on_simulator
+from cuda_support import on_driver, on_simulator
 
 import tack
 
@@ -76,7 +76,7 @@ def test_memory_is_of_who_may_wrap_it(kind):
     sim.cu(release, address)
 
 
-@on_simulator()
+@on_driver
 def test_virtual_memory_is_the_devices():
     x = tack.empty(4, device="cuda", exportable=True)
     assert x.device.memory_space(x.ptr) == "cuda"
@@ -109,7 +109,7 @@ def test_a_freed_address_and_one_beyond_its_memory_are_refused():
         tack.array_from_ptr(address, "float32", 1, device=device)
 
 
-@on_simulator()
+@on_driver
 def test_null_is_legal_where_the_size_is_0_alone():
     assert tack.array_from_ptr(0, "float32", 0, device="cuda").size == 0
     with sim.raises(ValueError, "null"):
@@ -122,7 +122,7 @@ def producer_of(address, device_type):
     return managed_tensor.Producer(device_type=device_type, data=address)
 
 
-@on_simulator()
+@on_driver
 def test_pinned_memory_of_a_producer_is_the_hosts():
     sim.primary_context()
     tack.device("cuda")

@@ -8,7 +8,7 @@ import exchange_api
 import managed_tensor
 import numpy as np
 import pytest
-from cuda_support import NON_BLOCKING, on_simulator
+from cuda_support import NON_BLOCKING, on_driver, on_simulator
 
 import tack
 
@@ -42,16 +42,16 @@ def on_cuda(values, **options):
     return tack.array(np.asarray(values, np.float32)).to_device(cuda(**options))
 
 
-@on_simulator()
+@on_driver
 def test_a_launch_on_memory_of_its_own_is_queued_and_returns():
     x = tack.zeros(4, device="cuda")
     add(x, 1.0)
-    assert sim.is_queued(x.device.stream)
+    sim.expect_queued(x.device.stream)
     assert x.numpy().tolist() == [1] * 4
     assert not sim.is_queued(x.device.stream)
 
 
-@on_simulator()
+@on_driver
 def test_an_export_waits_and_so_does_each_launch_after_it():
     sim.primary_context()
     x = tack.zeros(4, device="cuda")
@@ -65,11 +65,11 @@ def test_an_export_waits_and_so_does_each_launch_after_it():
 
 
 @pytest.mark.parametrize("export", ["capsule", "exchange API", "CUDA array interface", "memory"])
-@on_simulator()
+@on_driver
 def test_every_kind_of_export_shares(export):
     x = tack.empty(4, device="cuda", exportable=export == "memory")
     copy_into(on_cuda([1, 2, 3, 4]), x)
-    assert sim.is_queued(x.device.stream)
+    sim.expect_queued(x.device.stream)
     if export == "capsule":
         view = x.__dlpack__()
     elif export == "exchange API":
@@ -86,7 +86,7 @@ def test_every_kind_of_export_shares(export):
         view[0].deleter(ctypes.addressof(view[0]))
 
 
-@on_simulator()
+@on_driver
 def test_an_mpi_like_consumer_of_the_array_sees_finished_data():
     # fbpic/fbpic#226
     sim.primary_context()
@@ -96,7 +96,7 @@ def test_an_mpi_like_consumer_of_the_array_sees_finished_data():
     assert sent.tolist() == [11, 12, 13, 14]
 
 
-@on_simulator()
+@on_driver
 def test_queued_work_of_a_device_is_waited_for_by_the_device_and_by_all():
     plain, other = tack.zeros(4, device="cuda"), tack.zeros(4, device="cuda:0")
     add(plain, 1.0)
@@ -177,7 +177,7 @@ PRODUCERS = [(p, own) for p in LIBRARIES for own in (False, True) if not own or 
 
 
 @pytest.mark.parametrize(("protocol", "own_stream"), PRODUCERS)
-@on_simulator()
+@on_driver
 def test_an_import_comes_after_its_producers_queued_work_without_a_wait(protocol, own_stream):
     sim.primary_context()
     stream = sim.made("cuStreamCreate", ctypes.c_uint(NON_BLOCKING)) if own_stream else 0
@@ -186,8 +186,8 @@ def test_an_import_comes_after_its_producers_queued_work_without_a_wait(protocol
     waits = sim.calls("cuStreamSynchronize")
     x = tack.asarray(producer, copy=False)
     assert x.ptr == producer.address
-    assert sim.is_queued(stream)
-    assert sim.calls("cuStreamSynchronize") == waits
+    sim.expect_queued(stream)
+    sim.expect_calls("cuStreamSynchronize", waits)
     copy_into(x, y)
     assert y.numpy().tolist() == list(range(8))
     del x
@@ -196,13 +196,13 @@ def test_an_import_comes_after_its_producers_queued_work_without_a_wait(protocol
         sim.cu("cuStreamDestroy_v2", stream)
 
 
-@on_simulator()
+@on_driver
 def test_the_threads_own_stream_of_a_producer_is_waited_for_by_an_event():
     sim.primary_context()
     y = tack.zeros(8, device="cuda")
     producer = InterfaceLibrary(PER_THREAD)
     x = tack.asarray(producer)
-    assert sim.is_queued(PER_THREAD)
+    sim.expect_queued(PER_THREAD)
     copy_into(x, y)
     assert y.numpy().tolist() == list(range(8))
     del x
@@ -220,7 +220,7 @@ def test_a_stream_that_is_none_is_a_runtime_error_and_lets_the_producer_go():
     producer.free()
 
 
-@on_simulator()
+@on_driver
 def test_our_exchange_api_names_the_stream_that_the_next_work_goes_to():
     x = tack.zeros(4, device="cuda")
     out = ctypes.c_void_p()
@@ -242,7 +242,7 @@ READS = {
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("own_stream", [False, True])
-@on_simulator()
+@on_driver
 def test_a_read_comes_after_the_queued_work(read, own_stream):
     sim.primary_context()
     stream = sim.made("cuStreamCreate", ctypes.c_uint(NON_BLOCKING)) if own_stream else None
@@ -250,18 +250,18 @@ def test_a_read_comes_after_the_queued_work(read, own_stream):
     x = tack.zeros(1, device=device)
     add(x, 1.0)
     add(x, 2.0)
-    assert sim.is_queued(device.stream)
+    sim.expect_queued(device.stream)
     assert READS[read](x) == [3]
     add_in_bounds(x, 4.0)
     add(x, 5.0)
-    assert sim.is_queued(device.stream)
+    sim.expect_queued(device.stream)
     assert READS[read](x) == [12]
     del x, device
     if own_stream:
         sim.cu("cuStreamDestroy_v2", stream)
 
 
-@on_simulator()
+@on_driver
 def test_a_kernel_that_checks_bounds_has_run_when_it_returns():
     sim.primary_context()
     x = tack.zeros(4, device="cuda")
@@ -291,7 +291,7 @@ def test_another_threads_deleter_runs_while_one_synchronizes():
     sim.cu("cuMemFree_v2", address)
 
 
-@on_simulator()
+@on_driver
 def test_streams_of_the_caller_take_the_launches():
     sim.primary_context()
     stream = sim.made("cuStreamCreate", ctypes.c_uint(NON_BLOCKING))
@@ -299,7 +299,7 @@ def test_streams_of_the_caller_take_the_launches():
     assert device.stream == stream
     x = tack.zeros(4, device=device)
     add(x, 1.0)
-    assert sim.is_queued(stream)
+    sim.expect_queued(stream)
     device.synchronize()
     assert not sim.is_queued(stream)
     add(x, 1.0)
@@ -337,7 +337,7 @@ def test_arrays_of_two_streams_meet_in_one_launch_and_may_be_dropped_at_once(no_
     sim.cu("cuStreamDestroy_v2", stream)
 
 
-@on_simulator()
+@on_driver
 def test_many_threads_launch_at_once_each_with_its_own_number():
     threads, launches = 12, 100
     arrays = [tack.zeros(3, device="cuda") for _ in range(threads)]
@@ -355,4 +355,4 @@ def test_many_threads_launch_at_once_each_with_its_own_number():
         thread.join()
     for k in range(threads):
         assert arrays[k].tolist() == [sum(range(k * launches, (k + 1) * launches))] * 3
-    assert sim.calls("cuLaunchKernel") == threads * launches
+    sim.expect_calls("cuLaunchKernel", threads * launches)

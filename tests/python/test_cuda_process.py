@@ -10,7 +10,7 @@ import cuda_support as sim
 import managed_tensor
 import numpy as np
 import pytest
-from cuda_support import on_simulator
+from cuda_support import on_driver, on_simulator
 
 import tack
 from tack.interop.dlpack import live_exports
@@ -52,7 +52,7 @@ def work():
     assert x.numpy().tolist() == [1] * 4
 
 
-@on_simulator()
+@on_driver
 def test_children_forked_before_the_first_use_have_devices_of_their_own():
     # pytorch/pytorch#117043
     assert in_child(work) == 0
@@ -65,7 +65,7 @@ def refused():
         work()
 
 
-@on_simulator()
+@on_driver
 def test_a_child_forked_after_it_gets_a_clear_error_and_the_parent_works_on():
     work()
     kept.append(tack.zeros(4, device="cuda"))
@@ -74,7 +74,7 @@ def test_a_child_forked_after_it_gets_a_clear_error_and_the_parent_works_on():
     kept.clear()
 
 
-@on_simulator()
+@on_driver
 def test_a_child_that_only_drops_its_parents_arrays_ends_well():
     work()
     kept.append(tack.zeros(4, device="cuda"))
@@ -91,19 +91,19 @@ def test_a_child_that_only_drops_its_parents_arrays_ends_well():
 
 
 @pytest.mark.parametrize("no_pools", [None, 1])
-@on_simulator()
+@on_driver
 def test_the_interpreter_ends_with_work_queued(no_pools):
     kept.append(tack.zeros(4, device="cuda"))
     kept.append(tack.ones(4, device="cuda"))
     add(kept[0], 1.0)
     add_to_both(kept[0], kept[1], 2.0)
-    assert sim.is_queued(kept[0].device.stream)
+    sim.expect_queued(kept[0].device.stream)
     # What is freed behind queued work is given back at the next allocation, which never comes.
     if no_pools:
         tack.synchronize()
 
 
-@on_simulator()
+@on_driver
 def test_the_interpreter_ends_with_an_export_that_nobody_took():
     x = tack.zeros(4, device="cuda")
     kept.append(x.__dlpack__())
@@ -124,7 +124,7 @@ def test_the_interpreter_ends_with_an_import_alive():
     kept.append(producer)
 
 
-@on_simulator()
+@on_driver
 def test_the_interpreter_ends_with_exported_and_imported_memory_alive():
     x = tack.zeros(4, device="cuda")
     kept.extend([x, x.export_memory(), tack.empty(4, device="cuda", exportable=True)])

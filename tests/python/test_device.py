@@ -46,6 +46,28 @@ def test_an_undeclared_option_is_named_with_the_declared_ones():
         tack.device("cpu", stream=1)
     with pytest.raises(ValueError, match="stream"):
         tack.set_default_device("cpu", stream=1)
+    with pytest.raises(
+        ValueError, match="device: option 'streem' is unknown; cuda declares stream"
+    ):
+        tack.device("cuda", streem=1)
+
+
+def test_each_backend_declares_its_options():
+    assert tack.device_options("cpu") == frozenset()
+    assert tack.device_options("cuda") == frozenset({"stream"})
+    with pytest.raises(RuntimeError, match="device_options: there is no backend 'no_such_backend'"):
+        tack.device_options("no_such_backend")
+
+
+def test_declared_options_are_told_without_a_driver():
+    code = "import tack; print(tack.device_options('cuda'), tack.device_options('cpu'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TACK_CUDA_DRIVER": "/nowhere/libcuda.so.1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("frozenset({'stream'}) frozenset()\n", "")
 
 
 def test_an_option_of_the_wrong_kind_is_refused():

@@ -8,6 +8,8 @@ from managed_tensor import COMPLEX, CUDA, READ_ONLY, Producer, capsule_name
 import tack
 from tack.interop.dlpack import live_exports
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 
 class OnDevice:
     __cuda_array_interface__ = {"data": (16, False), "shape": (4,), "typestr": "<f4"}

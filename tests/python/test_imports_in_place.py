@@ -10,6 +10,8 @@ import pytest
 
 import tack
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]
 torch_only = pytest.mark.partner("torch")

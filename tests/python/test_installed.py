@@ -10,6 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
 
+# The simulated drivers, what they are made of, and the names of those that they stand in for.
+SIMULATOR = re.compile(r"libcuda|libnvrtc|tack_sim|(^|/)sim/")
+
 
 def run(*command, **options):
     result = subprocess.run(
@@ -51,6 +54,12 @@ def test_the_installation_holds_headers_and_libraries_and_no_python(prefix):
     assert {"lib/libtack.so", "lib/libtack.so.0", "lib/libtack_clang.so"} <= files
     assert "include/tack/tack.hpp" in files
     assert not [name for name in files if re.search(r"\.py|nanobind|_core", name)]
+
+
+def test_no_simulated_driver_is_installed(prefix):
+    files = [str(path.relative_to(prefix)) for path in prefix.rglob("*")]
+    assert list(filter(SIMULATOR.search, files)) == []
+    assert b"tack_sim" not in (prefix / "lib" / "libtack.so").read_bytes()
 
 
 def test_another_minor_version_is_not_found(prefix, tmp_path):

@@ -11,8 +11,11 @@ import textwrap
 
 import numpy as np
 import pytest
+from launcher import Launcher
 
 import tack
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 _numbers = itertools.count()
 
@@ -30,7 +33,7 @@ def define(text, **names):
 def error_of(text, **names):
     """The message of the error that defining and launching the kernel `k` raises."""
     with pytest.raises(tack.CompileError) as caught:
-        define(text, **names)["k"](np.zeros(8), 3)
+        Launcher(define(text, **names)["k"])(np.zeros(8), 3)
     return str(caught.value)
 
 
@@ -389,7 +392,7 @@ def test_code_without_source_says_why_there_is_none():
     namespace = {"tack": tack}
     exec("@tack.kernel\ndef k(x):\n    pass\n", namespace)
     with pytest.raises(tack.CompileError) as caught:
-        namespace["k"](np.zeros(3))
+        Launcher(namespace["k"])(np.zeros(3))
     message = str(caught.value)
     assert "the text of 'k' cannot be read" in message
     assert "notebook cell" in message and "linecache" in message
@@ -418,13 +421,13 @@ def test_a_file_changed_since_it_was_loaded_is_not_compiled(tmp_path):
     namespace = {"tack": tack}
     exec(compile("@tack.kernel\ndef k(x):\n    pass\n", str(file), "exec"), namespace)
     with pytest.raises(tack.CompileError, match="the file has changed since it was loaded"):
-        namespace["k"](np.zeros(3))
+        Launcher(namespace["k"])(np.zeros(3))
 
 
 def test_the_same_error_comes_at_every_launch():
     """NVIDIA/warp#1713"""
     kernel = define("@tack.kernel\ndef k(x):\n    for i in range(3):\n        x[i] = [i]\n")["k"]
-    x, messages = np.ones(3), set()
+    kernel, x, messages = Launcher(kernel), np.ones(3), set()
     for _ in range(3):
         with pytest.raises(tack.CompileError) as caught:
             kernel(x)

@@ -229,6 +229,23 @@ def test_a_bad_source_is_reported_with_its_log(tmp_path):
     assert "missing" in failures[0]
 
 
+def test_a_source_is_compiled_once_by_each_nvrtc(tmp_path, monkeypatch):
+    write_source(tmp_path, "good", SAXPY)
+    assert real_nvrtc.compile_new(tmp_path) == (1, [])
+    write_source(tmp_path, "other", SAXPY + "// as well")
+    assert real_nvrtc.compile_new(tmp_path) == (1, [])
+    assert real_nvrtc.compile_new(tmp_path) == (0, [])
+    monkeypatch.setattr(real_nvrtc, "identity", lambda: "another")
+    assert real_nvrtc.compile_new(tmp_path) == (2, [])
+
+
+def test_a_source_that_failed_is_gone_and_accepted_by_none(tmp_path):
+    write_source(tmp_path, "bad", kernel("f[0] = missing"))
+    count, failures = real_nvrtc.compile_new(tmp_path)
+    assert (count, len(failures)) == (1, len(real_nvrtc.ARCHITECTURES))
+    assert list(tmp_path.glob("*.cu")) == list(tmp_path.glob("*.accepted")) == []
+
+
 def test_what_the_stand_in_collects_the_real_compiler_takes(tmp_path):
     program = (
         "import sys, real_nvrtc\n"

@@ -14,6 +14,11 @@ def twice_and_one(x):
     for i in range(x.size):
         x[i] = x[i] * 2 + 1
 
+@tack.kernel
+def copy(x, y):
+    for i in range(x.size):
+        y[i] = x[i]
+
 stream = device.create_stream()
 
 def ones():
@@ -73,6 +78,39 @@ print(*tack.from_dlpack(buffer).numpy())
 close(buffer)
 """
     assert run(tmp_path, program) == ["3"] * 8
+
+
+def test_tack_waits_for_a_stream_of_cuda_cores_by_an_event(tmp_path):
+    program = """
+buffer = device.allocate(8, stream=stream)
+stream.sync()
+array, out = tack.from_dlpack(buffer), tack.zeros(8, tack.int8, device="cuda")
+buffer.fill(1, stream=stream)
+out.device.wait_for_stream(int(stream.handle))
+print(stream.record().is_done)
+copy(array, out)
+print(*out.numpy())
+del array
+close(buffer)
+"""
+    assert run(tmp_path, program) == ["False", *["1"] * 8]
+
+
+def test_an_import_by_the_exchange_api_comes_after_the_legacy_streams_queued_work(tmp_path):
+    program = """
+legacy = device.default_stream
+buffer = device.allocate(8, stream=legacy)
+buffer.fill(1, stream=legacy)
+view = StridedMemoryView.from_dlpack(buffer, stream_ptr=-1)
+array = tack.from_dlpack(view)
+print(tack.explain(view).protocol, legacy.record().is_done)
+twice_and_one(array)
+print(*array.numpy())
+del array, view
+buffer.close(legacy)
+legacy.sync()
+"""
+    assert run(tmp_path, program) == ["DLPack", "C", "exchange", "API", "False", *["3"] * 8]
 
 
 def test_an_imported_buffer_lives_as_long_as_the_array(tmp_path):

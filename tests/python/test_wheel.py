@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_installed import build_example, run
+from test_installed import SIMULATOR, build_example, run
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +70,13 @@ def test_the_example_builds_from_the_wheel(python, bare, tmp_path):
     cmake_dir = run(python, "-m", "tack", "--cmake-dir").strip()
     program = build_example(tmp_path / "example", f"-DTack_DIR={cmake_dir}")
     assert "y = 10 12 14 16" in run(program, env=bare)
+
+
+def test_no_simulated_driver_is_in_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert any(name.endswith("/libtack.so.0") for name in names)
+    assert list(filter(SIMULATOR.search, names)) == []
 
 
 def test_the_wheel_is_below_50_mb_and_named_for_its_platform(wheel):
