@@ -135,7 +135,7 @@ STEPS = [
 ]
 
 
-@on_simulator()
+@on_driver
 def test_wide_code_runs_the_passes_of_any_range():
     for r in STEPS:
         passes = np.array(range(*r), object)
@@ -151,7 +151,7 @@ EXTENTS = [(1,) * 3, (300, 5, 2), (2, 3, 300), (0, 4, 4), (4, 0, 4), (7, 11, 13)
 
 
 @pytest.mark.parametrize("ndim", AXES)
-@on_simulator()
+@on_driver
 def test_wide_code_counts_along_several_axes(ndim):
     for extents in EXTENTS:
         shape = extents[-ndim:]
