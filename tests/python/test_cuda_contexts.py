@@ -138,14 +138,14 @@ def test_a_context_destroyed_under_us_is_an_error_at_the_next_use_and_arrays_may
     add(x, 1.0)
     x.device.synchronize()
     sim.cu("cuCtxDestroy_v2", context)
-    for use in (x.numpy, lambda: add(x, 1.0), x.device.synchronize, x.copy, x.export_memory):
+    uses = [x.numpy, lambda: add(x, 1.0), x.device.synchronize, x.copy, x.export_memory, y.numpy]
+    for use in uses:
         with sim.raises(RuntimeError, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "keep it alive"):
             use()
     with sim.raises(RuntimeError, "CUDA_ERROR_CONTEXT_IS_DESTROYED"):
         tack.zeros(4, device="cuda")
     assert "4" in repr(x)
-    x = use = None
-    del y
+    x = y = use = uses = None
     gc.collect()
 
 
