@@ -7,7 +7,7 @@ import shutil
 import cuda_support as sim
 import numpy as np
 import pytest
-from cuda_support import on_driver, on_simulator
+from cuda_support import on_driver
 
 import tack
 
