@@ -83,6 +83,13 @@ def test_virtual_memory_is_the_devices():
     assert tack.array_from_ptr(x.ptr, "float32", 4, device="cuda").ptr == x.ptr
 
 
+@on_driver
+def test_a_pointer_of_the_device_is_refused_by_the_host_which_names_both():
+    x = tack.zeros(4, device="cuda")
+    with sim.raises(ValueError, "is memory of cuda, not of cpu", 'device="cuda"'):
+        tack.array_from_ptr(x.ptr, "float32", 4, device="cpu")
+
+
 @on_simulator()
 def test_memory_of_malloc_is_nobodys_to_the_driver_and_leaves_no_error_behind():
     # openucx/ucx#2350

@@ -78,6 +78,22 @@ std::string hexadecimal(std::uintptr_t address) {
     return text;
 }
 
+/// The backend, of those in use, whose driver knows the address as its own; or empty.
+std::string device_of(std::uintptr_t address) {
+    for (const BackendEntry& entry : backend_entries()) {
+        if (entry.name == cpu::entry.name) continue;
+        const Device device = existing_plain_device(entry.name, 0);
+        if (!device) continue;
+        try {
+            std::string owner = device.memory_space(reinterpret_cast<const void*>(address)).backend;
+            if (owner == entry.name) return owner;
+        } catch (const Error&) {
+            // A device that is lost owns nothing.
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 void HostBuffer::read(void* host, std::int64_t bytes) const {
@@ -132,6 +148,10 @@ void CpuBackend::check_wrappable(const void* address, std::int64_t nbytes, bool 
     for (const std::uintptr_t byte : {first, last}) {
         if (byte != first && page_of(byte) == page_of(first)) continue;
         if (is_mapped(byte, writable)) continue;
+        if (const std::string owner = device_of(byte); !owner.empty())
+            throw Error(ErrorKind::value, std::string(operation) + ": address " +
+                                              hexadecimal(byte) + " is memory of " + owner +
+                                              ", not of cpu; pass device=\"" + owner + "\"");
         throw Error(ErrorKind::value,
                     std::string(operation) + ": address " + hexadecimal(byte) + " of the " +
                         std::to_string(nbytes) + " bytes from " + hexadecimal(first) +

@@ -354,16 +354,15 @@ void CudaBackend::check_wrappable(const void* address, std::int64_t nbytes, bool
             if (reinterpret_cast<std::uintptr_t>(last) < facts.end) return;
             continue;
         }
-        const std::string where =
-            elsewhere ? "cuda:" + std::to_string(facts.ordinal)
-            : space.kind == MemoryKind::pinned
-                ? "cpu (page-locked host memory)"
-                : space.backend + (facts.known ? "" : " to the driver: it is of no CUDA memory");
+        const std::string where = elsewhere ? "memory of cuda:" + std::to_string(facts.ordinal)
+                                  : space.kind == MemoryKind::unknown
+                                      ? "unknown to the driver"
+                                      : "memory of cpu (page-locked host memory)";
         throw Error(ErrorKind::value,
                     std::string(operation) + ": address " +
                         std::to_string(reinterpret_cast<std::uintptr_t>(end)) +
                         (end == address ? "" : ", the last of " + bytes_text(nbytes) + ",") +
-                        " is memory of " + where + ", not of " + device_name() +
+                        " is " + where + ", not of " + device_name() +
                         "; pass the device that the memory is of, or check the address");
     }
 }
