@@ -73,7 +73,7 @@ def run(tmp_path, program, **modes):
     report, script = tmp_path / "report", tmp_path / "program.py"
     script.write_text(program)
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "TACK_SIM_KEEP"},
         **modes,
         "LD_LIBRARY_PATH": str(SIMULATOR),
         # NVIDIA's package finds the wheel's compiler unless one is loaded.

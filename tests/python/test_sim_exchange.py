@@ -64,7 +64,8 @@ host, view = pinned(2, stream)
 buffer.copy_to(host, stream=stream)
 stream.sync()
 print(*view.view(np.int8))
-del array
+del array, view
+close(host)
 close(buffer)
 """
     assert run(tmp_path, program) == ["cuda", "True", *["3"] * 8]
