@@ -5,6 +5,9 @@
 #include "support.hpp"
 #include "tack/tack.hpp"
 
+/// Where it is true no leak of the host's memory is looked for; see sanitizers.cpp.
+extern bool tack_test_keeps_things;
+
 namespace tack::test {
 
 /// How a process with Tack ended, and what it had to say.
@@ -13,12 +16,14 @@ struct Told : Ending {
 };
 
 /// Runs `program` in a child process with this environment, and returns what it returned there.
+/// What it leaves alive is for the simulator to report.
 inline Told run_tack(const std::function<std::string()>& program,
                      const std::vector<std::pair<std::string, std::string>>& environment = {}) {
     const auto path =
         std::filesystem::temp_directory_path() / ("tack_cuda_client_" + std::to_string(getpid()));
     Told told;
     static_cast<Ending&>(told) = run_client([&] {
+        tack_test_keeps_things = true;
         setenv("TACK_CUDA_DRIVER", TACK_SIM_CUDA, 1);
         setenv("TACK_NVRTC", TACK_SIM_NVRTC, 1);
         setenv("TACK_SIM_CACHE", TACK_SIM_KERNELS, 1);
