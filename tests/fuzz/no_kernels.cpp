@@ -1,5 +1,5 @@
-// The parts of the host's backend that compile and run kernels, and the other backends, for a fuzzer
-// that has none: without them a target is built in seconds.
+// The parts of the host's backend that compile and run kernels, and the other backends, for a
+// fuzzer that has none: without them a target is built in seconds.
 #include "backend/cpu/backend.hpp"
 #include "backend/cpu/compiler.hpp"
 #include "backend/cpu/processor.hpp"
