@@ -1,7 +1,7 @@
 // saxpy as one would write it by hand: all cores by OpenMP, and stores that pass the caches by.
 #include <immintrin.h>
 
-void saxpy(long count, float a, const float* x, const float* y, float* z) {
+void saxpy(long count, float a, const float *x, const float *y, float *z) {
     const __m256 scale = _mm256_set1_ps(a);
 #pragma omp parallel
     {

@@ -40,18 +40,17 @@ std::string list_names(Keep keep) {
 }
 
 const BackendEntry& find_entry(std::string_view name, std::string_view operation = "device") {
-    const std::string prefix = std::string(operation) + ": ";
     for (const BackendEntry& entry : backend_entries()) {
         if (entry.name != name) continue;
         if (entry.create) return entry;
         throw Error(ErrorKind::runtime,
-                    prefix + "backend '" + std::string(name) +
+                    std::string(operation) + ": backend '" + std::string(name) +
                         "' is not part of this build of Tack " TACK_VERSION " (it has: " +
                         list_names([](const BackendEntry& e) { return e.create != nullptr; }) +
                         ")");
     }
-    throw Error(ErrorKind::runtime, prefix + "there is no backend '" + std::string(name) +
-                                        "'; the known ones are " +
+    throw Error(ErrorKind::runtime, std::string(operation) + ": there is no backend '" +
+                                        std::string(name) + "'; the known ones are " +
                                         list_names([](const BackendEntry&) { return true; }));
 }
 
